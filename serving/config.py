@@ -1,0 +1,156 @@
+"""Every setting, in one place. Names people know from vLLM keep their meaning.
+
+A configuration comes from a Serve config file (`args:` of the application), from `serve run serving.app:build
+key=value`, or from environment variables `CANOPY_<SECTION>_<FIELD>` (`CANOPY_MODEL` for a top-level field).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from serving.errors import ConfigError
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+def parse_bytes(value: int | str) -> int:
+    """Bytes of `512MiB`, `2GB`, `1048576`. Raises ValueError otherwise."""
+    if isinstance(value, int):
+        return value
+    text = value.strip().lower().removesuffix("b")
+    number = text.rstrip("kmgi")
+    try:
+        return int(float(number) * _UNITS[text[len(number) :].strip()])
+    except (ValueError, KeyError):
+        raise ValueError(f"{value!r} is not a size; write it like 512MiB or 2GB") from None
+
+
+Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+Home = Annotated[Path, AfterValidator(Path.expanduser)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EngineConfig(_Section):
+    """The step loop of one verifier replica."""
+
+    max_model_len: int | None = Field(None, ge=2, description="Context limit in tokens; None: the model's own.")
+    max_num_seqs: int = Field(64, ge=1, description="Sequences that decode at the same time.")
+    max_num_batched_tokens: int = Field(512, ge=16, description="Rows of one forward: draft trees + prefill chunks.")
+    block_size: Literal[16, 32, 64] = Field(16, description="Tokens per block of the paged KV cache.")
+    kv_cache_memory: Bytes = Field(2**29, ge=2**16, description="Bytes of KV cache on CPU.")
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="Share of a GPU's memory the engine may use.")
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    num_threads: int | None = Field(None, ge=1, description="Torch threads on CPU; None: all cores of the machine.")
+    attention_backend: Literal["auto", "native", "torch"] = Field(
+        "auto", description="`native`: compiled CPU kernels; `torch`: runs anywhere; `auto`: native where it can."
+    )
+
+
+class SpeculationConfig(_Section):
+    """How drafts are made and how many of their tokens are verified."""
+
+    method: Literal["prompt_lookup", "off"] = "prompt_lookup"
+    placement: Literal["pool", "colocated"] = Field("pool", description="Drafters as replicas, or in the verifier.")
+    num_speculative_tokens: int = Field(8, ge=0, le=255, description="m: draft tokens verified per sequence and step.")
+    max_depth: int = Field(8, ge=1, le=32, description="Longest path of a draft tree.")
+    min_path_value: float = Field(
+        0.15, ge=0, lt=1, description="Nodes less likely than this to be accepted are not verified."
+    )
+    prompt_lookup_max: int = Field(8, ge=1, description="Longest suffix that is looked up.")
+    prompt_lookup_min: int = Field(2, ge=1, description="Shortest suffix that is looked up.")
+    deadline_s: float = Field(0.05, gt=0, description="Least time a proposal may take before the step goes on without.")
+    lease_s: float = Field(30.0, gt=0, description="A drafter forgets a sequence that is silent for this long.")
+
+
+class RouterConfig(_Section):
+    """The HTTP side."""
+
+    api_keys: tuple[str, ...] = Field((), repr=False, description="Accepted bearer keys; none: open.")
+    api_keys_file: Home | None = Field(None, description="One key per line; `#` starts a comment.")
+    max_body_bytes: Bytes = Field(4 * 2**20, ge=1024)
+    max_choices: int = Field(16, ge=1, description="Largest `n`.")
+    default_max_tokens: int = Field(1024, ge=1, description="When a chat request does not say, and context allows.")
+    request_timeout_s: float = Field(600.0, gt=0, description="A request that takes longer ends with an error.")
+
+
+class ReplicaConfig(_Section):
+    """How many of each kind, and what Ray reserves for them."""
+
+    routers: int = Field(1, ge=1)
+    verifiers: int = Field(1, ge=1)
+    drafters: int = Field(1, ge=1)
+    router_cpus: float = Field(0.1, ge=0)
+    verifier_cpus: float = Field(0.5, ge=0, description="CPU share reserved for a verifier's rank 0.")
+    drafter_cpus: float = Field(0.2, ge=0, description="CPU share reserved for a drafter's worker.")
+    verifier_gpus: float = Field(0.0, ge=0)
+    max_ongoing_requests: int = Field(256, ge=1, description="Requests a replica holds, waiting ones included.")
+
+
+class ServeConfig(_Section):
+    """All settings of the service."""
+
+    model: str = Field("default", description="`default`, a folder, a .gguf file, `s3://bucket/prefix` or a hub id.")
+    served_model_name: str | None = Field(None, description="Name clients use; None: derived from `model`.")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    cache_dir: Home = Field(Path("~/.cache/canopy"), validate_default=True, description="Downloads, conversions.")
+    metrics_dir: Path | None = Field(None, description="Set by the service: where this machine's processes meet.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    engine: EngineConfig = EngineConfig()
+    speculation: SpeculationConfig = SpeculationConfig()
+    router: RouterConfig = RouterConfig()
+    replicas: ReplicaConfig = ReplicaConfig()
+
+    @property
+    def model_name(self) -> str:
+        if self.served_model_name is not None:
+            return self.served_model_name
+        if self.model == "default":
+            return "smollm2-135m-instruct"
+        return self.model.rstrip("/").rsplit("/", 1)[-1].removesuffix(".gguf")
+
+    @classmethod
+    def load(cls, values: dict[str, Any] | None = None, environ: dict[str, str] | None = None) -> ServeConfig:
+        """Settings from the environment, overridden by `values` (nested, or with dotted keys).
+
+        Raises ConfigError naming each wrong field.
+        """
+        merged = _from_environment(os.environ if environ is None else environ)
+        for key, value in (values or {}).items():
+            _put(merged, key.split("."), value)
+        try:
+            return cls.model_validate(merged)
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise ConfigError(f"bad configuration: {problems}") from None
+
+
+def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
+    *parents, leaf = path
+    for name in parents:
+        tree = tree.setdefault(name, {})
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _put(tree.setdefault(leaf, {}), name.split("."), inner)
+    else:
+        tree[leaf] = value
+
+
+def _from_environment(environ: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, info in ServeConfig.model_fields.items():
+        section = info.annotation
+        if isinstance(section, type) and issubclass(section, _Section):
+            for field in section.model_fields:
+                text = environ.get(f"CANOPY_{name}_{field}".upper())
+                if text is not None:
+                    _put(values, [name, field], text.split(",") if field == "api_keys" else text)
+        elif (text := environ.get(f"CANOPY_{name}".upper())) is not None:
+            values[name] = text
+    return values

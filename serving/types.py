@@ -1,0 +1,155 @@
+"""What crosses every boundary: a request, the tokens that answer it, and why it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class FinishReason(StrEnum):
+    """Why a request ended. `stop` and `length` are OpenAI's; the others never reach a client as success."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    ABORT = "abort"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How to choose tokens. Validated at the router; the engine only asserts.
+
+    temperature 0 is greedy. top_k 0, top_p 1 and min_p 0 are off. `seed` is always set (the router draws one),
+    so that a request is a function of its own fields and can be replayed.
+    `stop_token_ids` includes the model's end-of-sequence ids. `num_speculative_tokens` caps the draft
+    tokens verified per step for this request (0: plain decoding; None: no cap of its own).
+    """
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int = 0
+    stop_token_ids: frozenset[int] = frozenset()
+    num_speculative_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        assert self.max_tokens >= 1
+        assert self.temperature >= 0.0
+        assert 0.0 < self.top_p <= 1.0
+        assert self.top_k >= 0
+        assert 0.0 <= self.min_p <= 1.0
+        assert 0 <= self.seed < 2**64
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One completion to generate.
+
+    prompt_ids and output_ids stay apart: a replayed request has both, and max_tokens, penalties and
+    noise count from the boundary. `choice_index` is the i-th of `n` completions of the same prompt.
+    """
+
+    request_id: str
+    prompt_ids: tuple[int, ...]
+    params: SamplingParams
+    choice_index: int = 0
+    output_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.prompt_ids
+        assert len(self.output_ids) < self.params.max_tokens
+
+
+@dataclass(slots=True)
+class SpeculationStats:
+    """Counts of one request (or a sum of many). tau = committed tokens per sequence and decode step.
+
+    accepted_per_position[d]: how often a draft token at tree depth d + 1 was accepted.
+    """
+
+    steps: int = 0
+    committed_tokens: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    accepted_per_position: list[int] = field(default_factory=list)
+
+    @property
+    def tau(self) -> float:
+        """0.0 when there was no decode step."""
+        return self.committed_tokens / self.steps if self.steps else 0.0
+
+    def record(self, drafted: int, accepted: int, committed: int) -> None:
+        """Count one decode step of one sequence."""
+        self.steps += 1
+        self.committed_tokens += committed
+        self.draft_tokens += drafted
+        self.accepted_tokens += accepted
+        while len(self.accepted_per_position) < accepted:
+            self.accepted_per_position.append(0)
+        for depth in range(accepted):
+            self.accepted_per_position[depth] += 1
+
+    def add(self, other: SpeculationStats) -> None:
+        self.steps += other.steps
+        self.committed_tokens += other.committed_tokens
+        self.draft_tokens += other.draft_tokens
+        self.accepted_tokens += other.accepted_tokens
+        missing = len(other.accepted_per_position) - len(self.accepted_per_position)
+        self.accepted_per_position.extend([0] * max(missing, 0))
+        for depth, count in enumerate(other.accepted_per_position):
+            self.accepted_per_position[depth] += count
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDelta:
+    """New tokens of one request. The last delta carries `finish_reason` and `stats`, and is sent exactly once.
+
+    `error` is set with FinishReason.ERROR only: one sentence for the client.
+    """
+
+    request_id: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason | None = None
+    error: str | None = None
+    stats: SpeculationStats | None = None
+
+    def __post_init__(self) -> None:
+        assert (self.error is not None) == (self.finish_reason is FinishReason.ERROR)
+
+    def merged(self, later: TokenDelta) -> TokenDelta:
+        """This delta followed by `later` as one (a slow consumer coalesces)."""
+        assert self.finish_reason is None
+        return TokenDelta(
+            self.request_id,
+            self.token_ids + later.token_ids,
+            later.finish_reason,
+            later.error,
+            later.stats,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What a router must know of the model it fronts; a verifier hands it out.
+
+    `tokenizer_json` is the file's content, so routers need no access to the model's source.
+    `fingerprint` changes with the weights, dtype or tensor-parallel size: only equal ones may continue each
+    other's requests.
+    """
+
+    name: str
+    fingerprint: str
+    max_model_len: int
+    vocab_size: int
+    eos_token_ids: tuple[int, ...]
+    tokenizer_json: bytes = field(repr=False)
+    chat_template: str | None = field(repr=False)
+    bos_token: str | None = None
+    eos_token: str | None = None
+    created: int = 0
