@@ -32,7 +32,7 @@ class Prefill(NamedTuple):
 
     @property
     def last(self) -> bool:
-        """The chunk ends at the last token: its last row's logits are sampled."""
+        """The chunk ends at the last token: its last row's logits are sampled. Ask before appending."""
         return self.start + self.length == len(self.seq.token_ids)
 
 
@@ -165,7 +165,8 @@ class Scheduler:
         rows = sum(seq.num_uncomputed for seq in self._running)
         while self._waiting and rows < self.max_num_batched_tokens and self._can_start(self._waiting[0]):
             seq = self._waiting.popleft()
-            self.blocks.grow(seq.block_table, len(seq.token_ids))
+            held = self.blocks.grow(seq.block_table, len(seq.token_ids))
+            assert held
             seq.status = Status.RUNNING
             self._running.append(seq)
             rows += seq.num_uncomputed
@@ -216,6 +217,7 @@ def share_evenly(wishes: list[int], rows: int) -> list[int]:
     The k-th node of a tree is worth less than the one before it, so when rows are short, even shares yield
     more accepted tokens than whole trees for some and none for the others.
     """
+    assert all(wish >= 0 for wish in wishes)
     shares = [0] * len(wishes)
     for served, index in enumerate(sorted(range(len(wishes)), key=wishes.__getitem__)):
         shares[index] = min(wishes[index], rows // (len(wishes) - served))
