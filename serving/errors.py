@@ -70,6 +70,13 @@ class UnavailableError(CanopyError):
     code = "unavailable"
 
 
+class RequestTimeoutError(CanopyError):
+    """The request took longer than the configured limit."""
+
+    status = 504
+    code = "timeout"
+
+
 class GenerationError(CanopyError):
     """The engine gave this request up (NaN logits, a lost replica); the others go on."""
 
