@@ -1,0 +1,52 @@
+# Everything happens in .venv; a target installs what it needs once, and again when the pinned versions change.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint constraints.txt
+PYTEST := $(BIN)/python -m pytest
+URL := http://127.0.0.1:8000
+
+.PHONY: serve model test test-slow lint format
+
+serve: model
+	@echo
+	@echo "Starting on $(URL) (a minute at most). When it says that the application is ready, ask it something:"
+	@echo
+	@echo "  curl $(URL)/v1/chat/completions -H 'Content-Type: application/json' \\"
+	@echo "    -d '{\"model\": \"smollm2-135m-instruct\", \"max_tokens\": 64,"
+	@echo "         \"messages\": [{\"role\": \"user\", \"content\": \"What is the capital of France?\"}]}'"
+	@echo
+	@RAY_USAGE_STATS_ENABLED=0 exec $(BIN)/serve run serving.app:graph
+
+model: $(VENV)/.installed
+	@$(BIN)/python -m serving.models.sources
+
+test: $(VENV)/.installed-dev
+	$(PYTEST) -m "not ray and not slow"
+	$(PYTEST) -m "ray and not slow"
+
+test-slow: $(VENV)/.installed-dev
+	$(PYTEST) -m slow
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
+			"Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
