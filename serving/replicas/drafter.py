@@ -1,0 +1,35 @@
+"""A drafter replica: starts a worker and hands out its handle; the data path goes past it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ray import serve
+from ray.actor import ActorHandle
+
+from serving.config import ServeConfig
+from serving.replicas.drafter_worker import DrafterWorker
+from serving.replicas.workers import drafter_bundle, shared_environment, start_worker
+
+ANSWER_TIMEOUT_S = 5.0
+
+
+@serve.deployment
+class DrafterPool:
+    """Serve places, scales and health-checks drafters; verifiers then call the workers directly."""
+
+    async def __init__(  # type: ignore[misc]  # Serve awaits it
+        self, config: ServeConfig
+    ) -> None:
+        self._worker = start_worker(
+            DrafterWorker, config, bundle=drafter_bundle(config), environment=shared_environment(config)
+        )
+        await self._worker.ping.remote()
+
+    async def lease(self) -> ActorHandle[DrafterWorker]:
+        """The worker of this replica."""
+        return self._worker
+
+    async def check_health(self) -> None:
+        """Raises ActorDiedError when the worker is gone: Serve then restarts the replica at once."""
+        await asyncio.wait_for(self._worker.ping.remote(), ANSWER_TIMEOUT_S)

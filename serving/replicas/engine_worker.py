@@ -1,0 +1,97 @@
+"""Rank 0 of a verifier: the process that holds the model and runs the step loop."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.serve.handle import DeploymentHandle
+
+from serving.config import ServeConfig
+from serving.replicas.leases import leased_workers
+from serving.replicas.pool_channel import PoolChannel
+from serving.replicas.step_loop import StepLoop
+from serving.replicas.workers import compute_threads
+from serving.types import GenerationRequest, ModelCard, TokenDelta
+
+if TYPE_CHECKING:
+    from serving.engine.engine import Engine
+
+
+class EngineWorker:
+    """Hands requests to the step loop and its deltas out; the loop has a thread of its own.
+
+    `drafters` is the pool's handle, or None where drafts are made in this process or not at all.
+    """
+
+    def __init__(self, config: ServeConfig, drafters: DeploymentHandle[Any] | None) -> None:
+        self._config = config
+        self._drafters = drafters
+        self._outbox: list[TokenDelta] = []
+        self._news = asyncio.Event()
+        self._dead = False
+        self._loop = StepLoop(self._build, self._publish, self._died)
+
+    async def start(self) -> ModelCard:
+        """Load the model and start stepping. Raises what loading raised."""
+        self._events = asyncio.get_running_loop()
+        return await asyncio.wrap_future(self._loop.start())
+
+    async def add(self, request: GenerationRequest) -> None:
+        self._loop.add(request)
+
+    async def abort(self, request_id: str) -> None:
+        self._loop.abort(request_id)
+
+    async def take(self) -> list[TokenDelta]:
+        """All deltas since the last call; waits until there are some. One caller at a time."""
+        await self._news.wait()
+        if self._dead and not self._outbox:
+            ray.actor.exit_actor()  # type: ignore[no-untyped-call]
+        deltas, self._outbox = self._outbox, []
+        if not self._dead:
+            self._news.clear()
+        return deltas
+
+    async def step_age_s(self) -> float:
+        """Seconds the current step has run for; answers while a step runs."""
+        return self._loop.step_age_s
+
+    async def stats(self) -> dict[str, Any]:
+        return await asyncio.wrap_future(self._loop.ask(lambda engine: engine.stats()))
+
+    async def check_integrity(self) -> None:
+        """Check the engine's bookkeeping between two steps. Raises AssertionError."""
+        await asyncio.wrap_future(self._loop.ask(lambda engine: engine.check_integrity()))
+
+    def _build(self) -> Engine:
+        """In the step loop's thread: OpenMP's thread count belongs to the thread that sets it."""
+        import torch
+
+        from serving.engine.build import build_engine
+
+        torch.set_num_threads(compute_threads(self._config))
+        return build_engine(self._config, self._channel(), incarnation=uuid.uuid4().hex)
+
+    def _channel(self) -> PoolChannel | None:
+        pool = self._drafters
+        if pool is None:
+            return None
+        return PoolChannel(lambda: leased_workers(pool), self._config.speculation.deadline_s)
+
+    def _publish(self, deltas: list[TokenDelta]) -> None:
+        self._events.call_soon_threadsafe(self._deliver, deltas)
+
+    def _deliver(self, deltas: list[TokenDelta]) -> None:
+        self._outbox.extend(deltas)
+        self._news.set()
+
+    def _died(self) -> None:
+        self._events.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        """The last deltas are taken first, then `take` ends the process, which restarts the replica."""
+        self._dead = True
+        self._news.set()

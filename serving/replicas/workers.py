@@ -1,0 +1,70 @@
+"""How a thin Serve replica starts the actors that do its work, in its own placement group."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeVar, cast
+
+import ray
+from ray.actor import ActorHandle
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from serving.config import ServeConfig
+
+# What the replica itself reserves: it only moves messages.
+FRONT_CPUS = 0.05
+
+Worker = TypeVar("Worker")
+
+
+def verifier_bundle(config: ServeConfig) -> dict[str, float]:
+    return _bundle(config.replicas.verifier_cpus, config.replicas.verifier_gpus)
+
+
+def drafter_bundle(config: ServeConfig) -> dict[str, float]:
+    return _bundle(config.replicas.drafter_cpus, 0)
+
+
+def _bundle(cpus: float, gpus: float) -> dict[str, float]:
+    """What a worker reserves. Ray refuses a bundle that asks for nothing."""
+    return {"CPU": max(cpus, 0.001)} | ({"GPU": gpus} if gpus else {})
+
+
+def start_worker(
+    worker: type[Worker], *args: Any, bundle: dict[str, float], environment: dict[str, str]
+) -> ActorHandle[Worker]:
+    """Start an actor of class `worker` in bundle 1 of the calling replica's placement group.
+
+    `bundle` is what it may use of that bundle. Returns at once; the actor dies with this replica.
+    """
+    group = ray.util.get_current_placement_group()
+    assert group is not None
+    actor = ray.remote(worker).options(
+        num_cpus=bundle["CPU"],
+        num_gpus=bundle.get("GPU", 0),
+        scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=1),
+        runtime_env={"env_vars": environment},
+    )
+    return cast("ActorHandle[Worker]", actor.remote(*args))
+
+
+def shared_environment(config: ServeConfig) -> dict[str, str]:
+    """Variables that every process of the service gets."""
+    if config.metrics_dir is None:
+        return {}
+    return {"PROMETHEUS_MULTIPROC_DIR": str(config.metrics_dir)}
+
+
+def compute_threads(config: ServeConfig) -> int:
+    """Torch threads of a process that computes; Ray's default would be one, whatever the machine has."""
+    return config.engine.num_threads or len(os.sched_getaffinity(0))
+
+
+def compute_environment(config: ServeConfig) -> dict[str, str]:
+    """Variables of a process that runs a model.
+
+    OpenMP threads that spin while they wait take a core from the processes they wait for: on two cores that
+    halves both. Passive waiting costs microseconds.
+    """
+    threads = {"OMP_NUM_THREADS": str(compute_threads(config)), "OMP_WAIT_POLICY": "passive"}
+    return shared_environment(config) | threads
