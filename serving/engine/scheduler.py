@@ -82,6 +82,11 @@ class Scheduler:
         self._waiting: deque[Sequence] = deque()
 
     @property
+    def running(self) -> tuple[Sequence, ...]:
+        """Those that hold blocks, in order of arrival."""
+        return tuple(self._running)
+
+    @property
     def num_running(self) -> int:
         return len(self._running)
 
@@ -188,7 +193,7 @@ class Scheduler:
     def _prefill_share(self) -> int:
         """Rows that trees leave to prefill, where there is some: a quarter of the budget."""
         pending = sum(seq.num_uncomputed for seq in self._running if not seq.is_decoding)
-        return min(pending, self.max_num_batched_tokens // 4)
+        return min(pending, max(1, self.max_num_batched_tokens // 4))
 
     def _hold_tree(self, seq: Sequence, share: int) -> int:
         """Hold slots for up to `share` nodes behind the root: as many as free blocks allow, evicting nobody.
