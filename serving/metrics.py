@@ -1,0 +1,255 @@
+"""Prometheus metrics of every process. Names are vLLM's where the meaning is, so that its dashboards work.
+
+Each process can serve its own values (`start_exporter`) to a cluster's scraper. On one machine the processes
+also share a directory (PROMETHEUS_MULTIPROC_DIR, in the environment before this module is imported), from
+which any of them renders the sum of all (`render`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+    start_http_server,
+)
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from serving.types import FinishReason
+
+REGISTRY = CollectorRegistry()
+ProcessCollector(registry=REGISTRY)
+
+_MODEL = ("model_name",)
+_TOKEN_BUCKETS = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.075,
+    0.1,
+    0.15,
+    0.2,
+    0.3,
+    0.5,
+    0.75,
+    1,
+    2.5,
+    5,
+    10,
+    40,
+)
+_FIRST_TOKEN_BUCKETS = (
+    0.001,
+    0.005,
+    0.01,
+    0.02,
+    0.04,
+    0.06,
+    0.08,
+    0.1,
+    0.25,
+    0.5,
+    0.75,
+    1,
+    2.5,
+    5,
+    10,
+    20,
+    80,
+    640,
+)
+_REQUEST_BUCKETS = (0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960)
+_PHASE_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+
+
+def _histogram(name: str, text: str, buckets: tuple[float, ...], labels: tuple[str, ...] = ()) -> Histogram:
+    return Histogram(name, text, _MODEL + labels, buckets=buckets, registry=REGISTRY)
+
+
+def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
+    return Counter(name, text, _MODEL + labels, registry=REGISTRY)
+
+
+def _gauge(name: str, text: str, merged: str) -> Gauge:
+    """`merged`: how values of several live processes become one. A dead process's value vanishes."""
+    return Gauge(name, text, _MODEL, registry=REGISTRY, multiprocess_mode=merged)  # type: ignore[arg-type]
+
+
+# Counted at the router, per choice.
+_FIRST_TOKEN = _histogram(
+    "vllm:time_to_first_token_seconds", "From a request's arrival to its first token.", _FIRST_TOKEN_BUCKETS
+)
+_INTER_TOKEN = _histogram(
+    "vllm:inter_token_latency_seconds",
+    "Between two deliveries of tokens; one may carry several.",
+    _TOKEN_BUCKETS,
+)
+_PER_OUTPUT_TOKEN = _histogram(
+    "vllm:request_time_per_output_token_seconds",
+    "A request's mean time per token after the first.",
+    _TOKEN_BUCKETS,
+)
+_END_TO_END = _histogram(
+    "vllm:e2e_request_latency_seconds", "From arrival to the last token.", _REQUEST_BUCKETS
+)
+_SUCCESS = _counter("vllm:request_success", "Requests by the reason they ended.", ("finished_reason",))
+_PROMPT_TOKENS = _counter("vllm:prompt_tokens", "Tokens of the prompts.")
+_GENERATION_TOKENS = _counter("vllm:generation_tokens", "Tokens generated.")
+_HTTP_REQUESTS = _counter("canopy:http_requests", "HTTP requests by route and status.", ("route", "status"))
+_HTTP_IN_FLIGHT = _gauge("canopy:http_requests_in_flight", "HTTP requests being answered.", "livesum")
+
+# Counted at the engine, per step.
+_RUNNING = _gauge("vllm:num_requests_running", "Requests in the running batch.", "livesum")
+_WAITING = _gauge("vllm:num_requests_waiting", "Requests that wait to be scheduled.", "livesum")
+_KV_USAGE = _gauge(
+    "vllm:kv_cache_usage_perc", "Used share of the KV cache, 1 = full; the fullest verifier.", "livemax"
+)
+_PREEMPTIONS = _counter("vllm:num_preemptions", "Requests preempted because KV blocks ran out.")
+_DRAFTS = _counter("vllm:spec_decode_num_drafts", "Draft trees verified.")
+_DRAFT_TOKENS = _counter("vllm:spec_decode_num_draft_tokens", "Draft tokens verified.")
+_ACCEPTED = _counter("vllm:spec_decode_num_accepted_tokens", "Draft tokens accepted.")
+_ACCEPTED_PER_POS = _counter(
+    "vllm:spec_decode_num_accepted_tokens_per_pos",
+    "Draft tokens accepted at depth position + 1.",
+    ("position",),
+)
+_PLAIN_STEPS = _counter("canopy:plain_steps", "Decode steps without draft tokens (m = 0).")
+_DRAFTER_FAILURES = _counter(
+    "canopy:drafter_failures", "Sequences that decoded plainly because a drafter failed them.", ("reason",)
+)
+_STEP_PHASES = _histogram(
+    "canopy:step_phase_seconds", "Time of a step, by phase.", _PHASE_BUCKETS, ("phase",)
+)
+
+
+class RouterMetrics:
+    """What a router counts."""
+
+    def __init__(self, model_name: str) -> None:
+        self._model = model_name
+        self._first_token = _FIRST_TOKEN.labels(model_name)
+        self._inter_token = _INTER_TOKEN.labels(model_name)
+        self._per_output_token = _PER_OUTPUT_TOKEN.labels(model_name)
+        self._end_to_end = _END_TO_END.labels(model_name)
+        self._success = {reason: _SUCCESS.labels(model_name, reason.value) for reason in FinishReason}
+        self._prompt_tokens = _PROMPT_TOKENS.labels(model_name)
+        self._generation_tokens = _GENERATION_TOKENS.labels(model_name)
+        self.in_flight = _HTTP_IN_FLIGHT.labels(model_name)
+
+    def first_token(self, seconds: float) -> None:
+        """`seconds` since the request arrived."""
+        self._first_token.observe(seconds)
+
+    def next_tokens(self, seconds: float) -> None:
+        """`seconds` since the choice's previous tokens."""
+        self._inter_token.observe(seconds)
+
+    def finished(
+        self,
+        outcome: FinishReason,
+        *,
+        prompt_tokens: int,
+        completion_tokens: int,
+        seconds: float,
+        decode_seconds: float,
+    ) -> None:
+        """A choice ended, well or not. `decode_seconds`: from its first tokens to its last."""
+        self._success[outcome].inc()
+        self._prompt_tokens.inc(prompt_tokens)
+        self._generation_tokens.inc(completion_tokens)
+        self._end_to_end.observe(seconds)
+        if completion_tokens > 1:
+            self._per_output_token.observe(decode_seconds / (completion_tokens - 1))
+
+    def answered(self, route: str, status: int) -> None:
+        """`route` is the path's pattern, not what the client wrote."""
+        _HTTP_REQUESTS.labels(self._model, route, str(status)).inc()
+
+
+@dataclass(slots=True)
+class StepReport:
+    """One engine step in numbers.
+
+    kv_usage in 0..1; phase_seconds by name (schedule, draft, forward, ...); accepted_per_position[d]:
+    sequences whose draft token at depth d + 1 was accepted; drafter_failures by reason (timeout, unknown).
+    """
+
+    running: int = 0
+    waiting: int = 0
+    kv_usage: float = 0.0
+    preemptions: int = 0
+    decoding: int = 0
+    drafts: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    accepted_per_position: Sequence[int] = ()
+    drafter_failures: Mapping[str, int] = field(default_factory=dict)
+    phase_seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+class EngineMetrics:
+    """What a step loop counts."""
+
+    def __init__(self, model_name: str) -> None:
+        self._model = model_name
+        self._running = _RUNNING.labels(model_name)
+        self._waiting = _WAITING.labels(model_name)
+        self._kv_usage = _KV_USAGE.labels(model_name)
+        self._preemptions = _PREEMPTIONS.labels(model_name)
+        self._drafts = _DRAFTS.labels(model_name)
+        self._draft_tokens = _DRAFT_TOKENS.labels(model_name)
+        self._accepted = _ACCEPTED.labels(model_name)
+        self._plain_steps = _PLAIN_STEPS.labels(model_name)
+
+    def observe_step(self, step: StepReport) -> None:
+        self._running.set(step.running)
+        self._waiting.set(step.waiting)
+        self._kv_usage.set(step.kv_usage)
+        self._preemptions.inc(step.preemptions)
+        self._drafts.inc(step.drafts)
+        self._draft_tokens.inc(step.draft_tokens)
+        self._accepted.inc(step.accepted_tokens)
+        if step.decoding and not step.draft_tokens:
+            self._plain_steps.inc()
+        for position, count in enumerate(step.accepted_per_position):
+            _ACCEPTED_PER_POS.labels(self._model, str(position)).inc(count)
+        for reason, count in step.drafter_failures.items():
+            _DRAFTER_FAILURES.labels(self._model, reason).inc(count)
+        for phase, seconds in step.phase_seconds.items():
+            _STEP_PHASES.labels(self._model, phase).observe(seconds)
+
+
+def start_exporter(port: int = 0) -> int:
+    """Serve this process's own metrics over HTTP from a daemon thread. Returns the port; 0 picks one."""
+    server, _ = start_http_server(port, registry=REGISTRY)
+    return server.server_port
+
+
+def render() -> bytes:
+    """Prometheus text of all processes that share the directory, or of this process alone without one."""
+    directory = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    if directory is None:
+        return generate_latest(REGISTRY)
+    _forget_dead_processes(directory)
+    merged = CollectorRegistry()
+    MultiProcessCollector(merged, path=directory)  # type: ignore[no-untyped-call]
+    return generate_latest(merged)
+
+
+def _forget_dead_processes(directory: str) -> None:
+    """Take the gauges of ended processes away; what they counted stays."""
+    for pid in {int(path.stem.rsplit("_", 1)[1]) for path in Path(directory).glob("gauge_live*_*.db")}:
+        if not psutil.pid_exists(pid):
+            mark_process_dead(pid, directory)  # type: ignore[no-untyped-call]
