@@ -19,9 +19,8 @@ class Status(Enum):
 class Sequence:
     """State of one request; what is not a field is derived.
 
-                        num_computed           num_uncomputed
-        token_ids   |-----------------|------------------------------| root
-                     KV in the cache    prefill, or 1 when decoding
+    token_ids   |  KV in the cache  |  to compute  | root |
+                '-- num_computed ---'--- num_uncomputed ---'     (1 when decoding: the root alone)
 
     token_ids: prompt + output, a replayed request's earlier output included; grows by `append`.
     num_computed: positions whose KV is in the cache and committed; the engine advances it.
