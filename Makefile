@@ -19,7 +19,7 @@ serve: model
 	@RAY_USAGE_STATS_ENABLED=0 exec $(BIN)/serve run serving.app:graph
 
 model: $(VENV)/.installed
-	@$(BIN)/python -m serving.models.sources
+	@$(BIN)/python -m serving.models
 
 test: $(VENV)/.installed-dev
 	$(PYTEST) -m "not ray and not slow"

@@ -8,6 +8,7 @@ from ray import serve
 from ray.actor import ActorHandle
 
 from serving.config import ServeConfig
+from serving.logs import configure_logging
 from serving.replicas.drafter_worker import DrafterWorker
 from serving.replicas.workers import drafter_bundle, shared_environment, start_worker
 
@@ -21,6 +22,7 @@ class DrafterPool:
     async def __init__(  # type: ignore[misc]  # Serve awaits it
         self, config: ServeConfig
     ) -> None:
+        configure_logging(config.log_level)
         self._worker = start_worker(
             DrafterWorker, config, bundle=drafter_bundle(config), environment=shared_environment(config)
         )

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serving.config import ServeConfig
-from serving.drafting.build import build_drafter
 from serving.drafting.messages import Close, Open, Proposal, Propose
+from serving.drafting.prompt_lookup import PromptLookupDrafter
+from serving.logs import configure_logging
 
 
 class DrafterWorker:
     """A drafter behind actor calls. One call runs at a time, in the order each verifier sent them."""
 
     def __init__(self, config: ServeConfig) -> None:
-        self._drafter = build_drafter(config)
+        configure_logging(config.log_level)
+        self._drafter = PromptLookupDrafter(config.speculation)
 
     def ping(self) -> None:
         """Answers when the drafter is built and not stuck."""

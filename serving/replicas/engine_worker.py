@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.serve.handle import DeploymentHandle
 
 from serving.config import ServeConfig
+from serving.drafting.base import DraftChannel
+from serving.drafting.colocated import ColocatedChannel
+from serving.drafting.prompt_lookup import PromptLookupDrafter
+from serving.logs import configure_logging
+from serving.metrics import start_exporter
 from serving.replicas.leases import leased_workers
 from serving.replicas.pool_channel import PoolChannel
 from serving.replicas.step_loop import StepLoop
@@ -19,6 +26,8 @@ from serving.types import GenerationRequest, ModelCard, TokenDelta
 if TYPE_CHECKING:
     from serving.engine.engine import Engine
 
+logger = logging.getLogger(__name__)
+
 
 class EngineWorker:
     """Hands requests to the step loop and its deltas out; the loop has a thread of its own.
@@ -27,6 +36,7 @@ class EngineWorker:
     """
 
     def __init__(self, config: ServeConfig, drafters: DeploymentHandle[Any] | None) -> None:
+        configure_logging(config.log_level)
         self._config = config
         self._drafters = drafters
         self._outbox: list[TokenDelta] = []
@@ -37,6 +47,7 @@ class EngineWorker:
     async def start(self) -> ModelCard:
         """Load the model and start stepping. Raises what loading raised."""
         self._events = asyncio.get_running_loop()
+        logger.info("engine metrics", extra={"fields": {"port": start_exporter()}})
         return await asyncio.wrap_future(self._loop.start())
 
     async def add(self, request: GenerationRequest) -> None:
@@ -60,7 +71,8 @@ class EngineWorker:
         return self._loop.step_age_s
 
     async def stats(self) -> dict[str, Any]:
-        return await asyncio.wrap_future(self._loop.ask(lambda engine: engine.stats()))
+        """The engine's counters as plain numbers: its classes would bring torch into the caller's process."""
+        return await asyncio.wrap_future(self._loop.ask(lambda engine: asdict(engine.stats)))
 
     async def check_integrity(self) -> None:
         """Check the engine's bookkeeping between two steps. Raises AssertionError."""
@@ -75,11 +87,13 @@ class EngineWorker:
         torch.set_num_threads(compute_threads(self._config))
         return build_engine(self._config, self._channel(), incarnation=uuid.uuid4().hex)
 
-    def _channel(self) -> PoolChannel | None:
-        pool = self._drafters
-        if pool is None:
+    def _channel(self) -> DraftChannel | None:
+        speculation, pool = self._config.speculation, self._drafters
+        if speculation.method == "off":
             return None
-        return PoolChannel(lambda: leased_workers(pool), self._config.speculation.deadline_s)
+        if pool is None:
+            return ColocatedChannel(PromptLookupDrafter(speculation))
+        return PoolChannel(lambda: leased_workers(pool), speculation.deadline_s)
 
     def _publish(self, deltas: list[TokenDelta]) -> None:
         self._events.call_soon_threadsafe(self._deliver, deltas)

@@ -51,7 +51,7 @@ class LeaseKeeper:
         self._lost.set()
 
     def _run(self) -> None:
-        while True:
+        while ray.is_initialized():  # a call after Ray's end would start another one
             self._lost.clear()
             alive = self._alive()
             if alive:

@@ -126,7 +126,8 @@ class PoolChannel:
             return None
 
     def _drop(self, worker: _Worker, error: RayError) -> None:
-        logger.warning("lost a drafter of %d sequences, they decode plainly: %s", len(worker.keys), error)
+        reason = str(error).partition("\n")[0]
+        logger.warning("lost a drafter of %d sequences, they decode plainly: %s", len(worker.keys), reason)
         self._workers.remove(worker)
         self._unknown += worker.keys
         for key in worker.keys:

@@ -13,6 +13,7 @@ from ray.serve.handle import DeploymentHandle
 
 from serving.config import ServeConfig
 from serving.errors import GenerationError, UnavailableError
+from serving.logs import configure_logging
 from serving.replicas.engine_worker import EngineWorker
 from serving.replicas.workers import compute_environment, start_worker, verifier_bundle
 from serving.types import GenerationRequest, ModelCard, TokenDelta
@@ -64,6 +65,7 @@ class Verifier:
         self, config: ServeConfig, drafters: DeploymentHandle[Any] | None
     ) -> None:
         """Returns when the model is loaded. Raises ModelLoadError or ConfigError with their one sentence."""
+        configure_logging(config.log_level)
         self._streams: dict[str, _Stream] = {}
         self._lost: Exception | None = None
         self._worker = start_worker(
@@ -126,7 +128,7 @@ class Verifier:
                     if (stream := self._streams.get(delta.request_id)) is not None:
                         stream.put(delta)
         except Exception as error:
-            logger.error("the engine process is lost: %s", error)
+            logger.error("the engine process is lost: %s", str(error).partition("\n")[0])
             self._lost = error
             for stream in self._streams.values():
                 stream.fail(GenerationError("the verifier lost its engine while it was generating"))

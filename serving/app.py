@@ -1,0 +1,99 @@
+"""The application: router -> verifiers -> drafters.
+
+`serve run serving.app:graph` starts it with settings from the environment, `serve run serving.app:build
+model=/models/mine engine.max_num_seqs=16` or a Serve config file (`args:`) with settings of their own.
+Importing this module starts nothing and loads no model.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, cast
+
+from ray.serve import Application, Deployment
+from ray.serve.schema import LoggingConfig
+
+from serving.config import ServeConfig
+from serving.replicas.drafter import DrafterPool
+from serving.replicas.verifier import Verifier
+from serving.replicas.workers import FRONT_CPUS, drafter_bundle, shared_environment, verifier_bundle
+from serving.router.deployment import Router
+
+# A dead worker is noticed by the next check, and until then its replica answers 503; a check is cheap.
+HEALTH_CHECK_PERIOD_S = 1.0
+HEALTH_CHECK_TIMEOUT_S = 10.0
+# A drafter holds nothing that cannot be made again.
+DRAFTER_SHUTDOWN_S = 2.0
+# Loading fails for reasons that do not go away by themselves (no such model, no memory); one more try is for
+# those that do (a download that broke off).
+CONSTRUCTOR_TRIES = 2
+
+
+def build(args: dict[str, Any]) -> Application:
+    """The application for these settings (see ServeConfig.load). Raises ConfigError."""
+    config = ServeConfig.load(args)
+    if config.metrics_dir is None:
+        config = config.model_copy(update={"metrics_dir": Path(tempfile.mkdtemp(prefix="canopy-metrics-"))})
+    return _router(config, _verifier(config, _drafters(config)))
+
+
+def _router(config: ServeConfig, verifier: Application) -> Application:
+    return _deployment(
+        Router,
+        num_replicas=config.replicas.routers,
+        ray_actor_options=_actor(config, config.replicas.router_cpus),
+        max_ongoing_requests=config.replicas.max_ongoing_requests,
+        **_lifecycle(config.router.request_timeout_s),
+    ).bind(config, verifier)
+
+
+def _verifier(config: ServeConfig, drafters: Application | None) -> Application:
+    return _deployment(
+        Verifier,
+        num_replicas=config.replicas.verifiers,
+        ray_actor_options=_actor(config, FRONT_CPUS),
+        placement_group_bundles=[{"CPU": FRONT_CPUS}, verifier_bundle(config)],
+        placement_group_strategy="STRICT_PACK",
+        max_ongoing_requests=config.replicas.max_ongoing_requests,
+        max_constructor_retry_count=CONSTRUCTOR_TRIES,
+        **_lifecycle(config.router.request_timeout_s),
+    ).bind(config, drafters)
+
+
+def _drafters(config: ServeConfig) -> Application | None:
+    """The pool, unless drafts are made inside the verifiers or not at all."""
+    if config.speculation.method == "off" or config.speculation.placement != "pool":
+        return None
+    return _deployment(
+        DrafterPool,
+        num_replicas=config.replicas.drafters,
+        ray_actor_options=_actor(config, FRONT_CPUS),
+        placement_group_bundles=[{"CPU": FRONT_CPUS}, drafter_bundle(config)],
+        placement_group_strategy="STRICT_PACK",
+        **_lifecycle(DRAFTER_SHUTDOWN_S),
+    ).bind(config)
+
+
+def _deployment(decorated: object, **options: Any) -> Deployment:
+    """`@serve.deployment` is typed as if it returned the class itself."""
+    return cast(Deployment, decorated).options(**options)
+
+
+def _actor(config: ServeConfig, cpus: float) -> dict[str, Any]:
+    return {"num_cpus": cpus, "runtime_env": {"env_vars": shared_environment(config)}}
+
+
+def _lifecycle(longest_request_s: float) -> dict[str, Any]:
+    """A replica that is told to go may finish what it has: no request lives longer than this."""
+    return {
+        "graceful_shutdown_timeout_s": longest_request_s,
+        "graceful_shutdown_wait_loop_s": 0.2,
+        "health_check_period_s": HEALTH_CHECK_PERIOD_S,
+        "health_check_timeout_s": HEALTH_CHECK_TIMEOUT_S,
+        # The router logs requests under their ids; Serve's own line for each would say less.
+        "logging_config": LoggingConfig(enable_access_log=False),
+    }
+
+
+graph = build({})
