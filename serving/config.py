@@ -40,16 +40,25 @@ class _Section(BaseModel):
 class EngineConfig(_Section):
     """The step loop of one verifier replica."""
 
-    max_model_len: int | None = Field(None, ge=2, description="Context limit in tokens; None: the model's own.")
+    max_model_len: int | None = Field(
+        None, ge=2, description="Context limit in tokens; None: the model's own."
+    )
     max_num_seqs: int = Field(64, ge=1, description="Sequences that decode at the same time.")
-    max_num_batched_tokens: int = Field(512, ge=16, description="Rows of one forward: draft trees + prefill chunks.")
+    max_num_batched_tokens: int = Field(
+        512, ge=16, description="Rows of one forward: draft trees + prefill chunks."
+    )
     block_size: Literal[16, 32, 64] = Field(16, description="Tokens per block of the paged KV cache.")
     kv_cache_memory: Bytes = Field(2**29, ge=2**16, description="Bytes of KV cache on CPU.")
-    gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="Share of a GPU's memory the engine may use.")
+    gpu_memory_utilization: float = Field(
+        0.9, gt=0, le=1, description="Share of a GPU's memory the engine may use."
+    )
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    num_threads: int | None = Field(None, ge=1, description="Torch threads on CPU; None: all cores of the machine.")
+    num_threads: int | None = Field(
+        None, ge=1, description="Torch threads on CPU; None: all cores of the machine."
+    )
     attention_backend: Literal["auto", "native", "torch"] = Field(
-        "auto", description="`native`: compiled CPU kernels; `torch`: runs anywhere; `auto`: native where it can."
+        "auto",
+        description="`native`: compiled CPU kernels; `torch`: runs anywhere; `auto`: native where it can.",
     )
 
 
@@ -57,16 +66,24 @@ class SpeculationConfig(_Section):
     """How drafts are made and how many of their tokens are verified."""
 
     method: Literal["prompt_lookup", "off"] = "prompt_lookup"
-    placement: Literal["pool", "colocated"] = Field("pool", description="Drafters as replicas, or in the verifier.")
-    num_speculative_tokens: int = Field(8, ge=0, le=255, description="m: draft tokens verified per sequence and step.")
+    placement: Literal["pool", "colocated"] = Field(
+        "pool", description="Drafters as replicas, or in the verifier."
+    )
+    num_speculative_tokens: int = Field(
+        8, ge=0, le=255, description="m: draft tokens verified per sequence and step."
+    )
     max_depth: int = Field(8, ge=1, le=32, description="Longest path of a draft tree.")
     min_path_value: float = Field(
         0.15, ge=0, lt=1, description="Nodes less likely than this to be accepted are not verified."
     )
     prompt_lookup_max: int = Field(8, ge=1, description="Longest suffix that is looked up.")
     prompt_lookup_min: int = Field(2, ge=1, description="Shortest suffix that is looked up.")
-    deadline_s: float = Field(0.05, gt=0, description="Least time a proposal may take before the step goes on without.")
-    lease_s: float = Field(30.0, gt=0, description="A drafter forgets a sequence that is silent for this long.")
+    deadline_s: float = Field(
+        0.05, gt=0, description="Least time a proposal may take before the step goes on without."
+    )
+    lease_s: float = Field(
+        30.0, gt=0, description="A drafter forgets a sequence that is silent for this long."
+    )
 
 
 class RouterConfig(_Section):
@@ -76,8 +93,12 @@ class RouterConfig(_Section):
     api_keys_file: Home | None = Field(None, description="One key per line; `#` starts a comment.")
     max_body_bytes: Bytes = Field(4 * 2**20, ge=1024)
     max_choices: int = Field(16, ge=1, description="Largest `n`.")
-    default_max_tokens: int = Field(1024, ge=1, description="When a chat request does not say, and context allows.")
-    request_timeout_s: float = Field(600.0, gt=0, description="A request that takes longer ends with an error.")
+    default_max_tokens: int = Field(
+        1024, ge=1, description="When a chat request does not say, and context allows."
+    )
+    request_timeout_s: float = Field(
+        600.0, gt=0, description="A request that takes longer ends with an error."
+    )
 
 
 class ReplicaConfig(_Section):
@@ -90,17 +111,25 @@ class ReplicaConfig(_Section):
     verifier_cpus: float = Field(0.5, ge=0, description="CPU share reserved for a verifier's rank 0.")
     drafter_cpus: float = Field(0.2, ge=0, description="CPU share reserved for a drafter's worker.")
     verifier_gpus: float = Field(0.0, ge=0)
-    max_ongoing_requests: int = Field(256, ge=1, description="Requests a replica holds, waiting ones included.")
+    max_ongoing_requests: int = Field(
+        256, ge=1, description="Requests a replica holds, waiting ones included."
+    )
 
 
 class ServeConfig(_Section):
     """All settings of the service."""
 
-    model: str = Field("default", description="`default`, a folder, a .gguf file, `s3://bucket/prefix` or a hub id.")
+    model: str = Field(
+        "default", description="`default`, a folder, a .gguf file, `s3://bucket/prefix` or a hub id."
+    )
     served_model_name: str | None = Field(None, description="Name clients use; None: derived from `model`.")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    cache_dir: Home = Field(Path("~/.cache/canopy"), validate_default=True, description="Downloads, conversions.")
-    metrics_dir: Path | None = Field(None, description="Set by the service: where this machine's processes meet.")
+    cache_dir: Home = Field(
+        Path("~/.cache/canopy"), validate_default=True, description="Downloads, conversions."
+    )
+    metrics_dir: Path | None = Field(
+        None, description="Set by the service: where this machine's processes meet."
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     engine: EngineConfig = EngineConfig()
     speculation: SpeculationConfig = SpeculationConfig()

@@ -1,0 +1,118 @@
+"""Attention in plain torch: the reference, and what runs on devices without kernels of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from serving.engine.attention.base import HeadNorms, rope_table
+from serving.engine.batch import Batch
+from serving.models.architecture import Architecture
+
+
+class _Group(NamedTuple):
+    """Rows of one sequence: slots of all it may see [N], additive mask [rows, N]."""
+
+    rows: slice
+    slots: Tensor
+    mask: Tensor
+
+
+class TorchAttention:
+    """Keys and values [layers, slots, kv heads, D]. Sequences are attended one after the other."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        norms: Sequence[HeadNorms | None],
+        *,
+        num_blocks: int,
+        block_size: int,
+        max_model_len: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        a = architecture
+        shape = (a.num_layers, num_blocks * block_size, a.num_kv_heads, a.head_dim)
+        self._keys = torch.zeros(shape, dtype=dtype, device=device)
+        self._values = torch.zeros(shape, dtype=dtype, device=device)
+        self._architecture, self._norms = a, norms
+        self._block_size, self._device, self._dtype = block_size, device, dtype
+        self._rope = rope_table(a, max_model_len).to(device)
+        self._groups: list[_Group] = []
+
+    def begin(self, batch: Batch) -> None:
+        rope = self._rope[self._tensor(batch.positions)].unsqueeze(1)  # [rows, 1, D]
+        self._cos, self._sin = rope.chunk(2, dim=-1)
+        self._slots = self._tensor(batch.slots)
+        self._groups = [self._group(batch, index) for index in range(batch.num_seqs)]
+
+    def __call__(self, layer: int, qkv: Tensor) -> Tensor:
+        a = self._architecture
+        heads, norms = qkv.view(len(qkv), -1, a.head_dim), self._norms[layer]
+        query, key, value = heads.split((a.num_heads, a.num_kv_heads, a.num_kv_heads), dim=1)
+        if norms is not None:
+            query = F.rms_norm(query, norms.query.shape, norms.query, a.rms_norm_eps)
+            key = F.rms_norm(key, norms.key.shape, norms.key, a.rms_norm_eps)
+        query = self._rotate(query)
+        keys, values = self._keys[layer], self._values[layer]
+        keys[self._slots] = self._rotate(key)
+        values[self._slots] = value
+        out = [self._attend(query[g.rows], keys[g.slots], values[g.slots], g.mask) for g in self._groups]
+        return torch.cat(out)
+
+    def move_slots(self, source: NDArray[np.int32], target: NDArray[np.int32]) -> None:
+        """Ascending paths: no source is overwritten before it is read, so one gather does it."""
+        at, to = self._tensor(source), self._tensor(target)
+        for cache in (self._keys, self._values):
+            cache[:, to] = cache[:, at]
+
+    def _rotate(self, x: Tensor) -> Tensor:
+        first, second = x.float().chunk(2, dim=-1)
+        turned = (first * self._cos - second * self._sin, second * self._cos + first * self._sin)
+        return torch.cat(turned, dim=-1).to(self._dtype)
+
+    def _attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        """query [T, H, D], keys and values [N, KV, D], mask [T, N] -> [T, H * D].
+
+        The query heads of a group are folded into the query length, so that keys need not be repeated.
+        """
+        rows, kv_heads = len(query), keys.shape[1]
+        folded = query.view(rows, kv_heads, -1, query.shape[-1]).permute(1, 2, 0, 3)  # [KV, G, T, D]
+        group = folded.shape[1]
+        out = F.scaled_dot_product_attention(
+            folded.flatten(1, 2), keys.transpose(0, 1), values.transpose(0, 1), mask.repeat(group, 1)
+        )  # [KV, G * T, D]
+        return out.view(kv_heads, group, rows, -1).permute(2, 0, 1, 3).reshape(rows, -1)
+
+    def _group(self, batch: Batch, index: int) -> _Group:
+        start, rows, context = batch.row_start[index], int(batch.num_new[index]), int(batch.context[index])
+        logical = np.arange(context + rows)
+        blocks = batch.block_table[index, logical // self._block_size]
+        seen = np.ones((rows, context + rows), np.bool_)
+        seen[:, context:] = visible_rows(batch, index)
+        mask = torch.zeros(seen.shape, dtype=self._dtype, device=self._device)
+        mask.masked_fill_(~torch.from_numpy(seen).to(self._device), float("-inf"))
+        slots = self._tensor(blocks * self._block_size + logical % self._block_size)
+        return _Group(slice(start, start + rows), slots, mask)
+
+    def _tensor(self, array: NDArray[np.int32] | NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(array.astype(np.int64)).to(self._device)
+
+
+def visible_rows(batch: Batch, index: int) -> NDArray[np.bool_]:
+    """bool [T, T]: which of a sequence's new rows each of them sees: itself and its ancestors."""
+    start, rows = batch.row_start[index], int(batch.num_new[index])
+    if batch.is_chain[index]:
+        return np.tri(rows, dtype=np.bool_)
+    seen = np.eye(rows, dtype=np.bool_)
+    for row, parent in enumerate(batch.parents[start : start + rows].tolist()):
+        if parent >= 0:
+            seen[row] |= seen[parent]
+    return seen

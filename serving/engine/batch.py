@@ -1,0 +1,125 @@
+"""Packing one step's rows into static buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from serving.engine.scheduler import Decode, Prefill, StepPlan
+from serving.spec.tree import DraftTree
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One packed forward of R rows from S sequences: decodes (root, then tree nodes), then prompt chunks.
+
+    token_ids, positions, slots: [R]; a slot is block * block_size + offset, where the row's KV is written.
+    parents: [R], row within the sequence that a tree row continues, -1 for its root; unused for chains.
+    row_start, num_new, context: [S]; rows of the sequence, and committed positions before them.
+    is_chain: [S], 1 where every row continues the row before it (prompt chunks).
+    block_table: [S, max_blocks].
+    logit_rows: [N], the rows whose logits are wanted: all rows of decodes, the last row of finished prompts.
+    logit_start: first of a sequence's logit rows, -1 for a prompt chunk that is not the last.
+    """
+
+    token_ids: Ints
+    positions: Ints
+    slots: Ints
+    parents: Ints
+    row_start: Ints
+    num_new: Ints
+    context: Ints
+    is_chain: Ints
+    block_table: Ints
+    logit_rows: Ints
+    logit_start: Ints
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def num_seqs(self) -> int:
+        return len(self.row_start)
+
+
+class Packer:
+    """Fills the same arrays every step: addresses stay put, so a captured graph can read them."""
+
+    def __init__(self, max_rows: int, max_seqs: int, max_blocks: int, block_size: int) -> None:
+        self.block_size = block_size
+        # token_ids, positions, slots, parents, logical slot, sequence of the row, logit_rows
+        self._rows = np.zeros((7, max_rows), np.int32)
+        # row_start, num_new, context, is_chain, logit_start
+        self._seqs = np.zeros((5, max_seqs), np.int32)
+        self._block_table = np.zeros((max_seqs, max_blocks), np.int32)
+        self._arange = np.arange(max_rows, dtype=np.int32)
+
+    def pack(self, plan: StepPlan, trees: Seq[DraftTree]) -> Batch:
+        """trees[i] is what plan.decodes[i] verifies, possibly empty."""
+        row = logits = index = 0
+        for decode, tree in zip(plan.decodes, trees, strict=True):
+            rows = self._pack_tree(row, decode, tree)
+            self._pack_seq(index, decode.seq.block_table, row, rows, decode.seq.num_computed, chain=rows == 1)
+            logits = self._want_logits(index, logits, row, rows)
+            row, index = row + rows, index + 1
+        for chunk in plan.prefills:
+            self._pack_chunk(row, chunk)
+            self._pack_seq(index, chunk.seq.block_table, row, chunk.length, chunk.start, chain=True)
+            last = row + chunk.length - 1
+            logits = self._want_logits(index, logits, last, 1 if chunk.last else 0)
+            row, index = row + chunk.length, index + 1
+        return self._finish(row, index, logits)
+
+    def _pack_tree(self, row: int, decode: Decode, tree: DraftTree) -> int:
+        assert len(tree) <= decode.max_draft
+        end = row + 1 + len(tree)
+        token_ids, positions, _, parents, logical, _, _ = self._rows
+        base = decode.seq.num_computed
+        token_ids[row], positions[row], parents[row] = decode.seq.root, base, -1
+        if len(tree):
+            token_ids[row + 1 : end] = tree.token_ids
+            positions[row + 1 : end] = tree.positions
+            parents[row + 1 : end] = tree.parents + 1
+        # Siblings share a position but not a slot: nodes lie behind the root in the order of the tree.
+        logical[row:end] = self._arange[: end - row] + base
+        return end - row
+
+    def _pack_chunk(self, row: int, chunk: Prefill) -> None:
+        end, stop = row + chunk.length, chunk.start + chunk.length
+        self._rows[0, row:end] = chunk.seq.token_ids[chunk.start : stop]
+        self._rows[1, row:end] = self._rows[4, row:end] = self._arange[: chunk.length] + chunk.start
+
+    def _pack_seq(self, index: int, table: list[int], row: int, rows: int, context: int, chain: bool) -> None:
+        self._seqs[:4, index] = row, rows, context, chain
+        self._block_table[index, : len(table)] = table
+        self._rows[5, row : row + rows] = index
+
+    def _want_logits(self, index: int, logits: int, row: int, rows: int) -> int:
+        self._seqs[4, index] = logits if rows else -1
+        self._rows[6, logits : logits + rows] = self._arange[row : row + rows]
+        return logits + rows
+
+    def _finish(self, rows: int, seqs: int, logits: int) -> Batch:
+        token_ids, positions, slots, parents, logical, owner, logit_rows = self._rows
+        block, offset = np.divmod(logical[:rows], self.block_size)
+        slots[:rows] = self._block_table[owner[:rows], block] * self.block_size + offset
+        row_start, num_new, context, is_chain, logit_start = self._seqs[:, :seqs]
+        return Batch(
+            token_ids[:rows],
+            positions[:rows],
+            slots[:rows],
+            parents[:rows],
+            row_start,
+            num_new,
+            context,
+            is_chain,
+            self._block_table[:seqs],
+            logit_rows[:logits],
+            logit_start,
+        )

@@ -1,0 +1,215 @@
+"""The engine: the step loop of one verifier."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import Tensor
+
+from serving.engine.batch import Batch, Packer
+from serving.engine.runner import ModelRunner
+from serving.engine.sampler import Draw, Sampler
+from serving.engine.scheduler import Scheduler, StepPlan
+from serving.engine.sequence import Sequence
+from serving.engine.speculator import Speculator
+from serving.engine.timing import StepTimes
+from serving.metrics import EngineMetrics
+from serving.spec.accept import VerifyResult, Visit, cut, walk
+from serving.spec.tree import DraftTree
+from serving.types import FinishReason, GenerationRequest, ModelCard, SpeculationStats, TokenDelta
+
+NON_FINITE = "the model produced logits that are not finite for this request"
+
+
+@dataclass(slots=True)
+class EngineStats:
+    """Sums since the start. `decode_steps` are steps in which some sequence decoded."""
+
+    steps: int = 0
+    decode_steps: int = 0
+    times: StepTimes = field(default_factory=StepTimes)
+    speculation: SpeculationStats = field(default_factory=SpeculationStats)
+    preemptions: int = 0
+
+
+class Engine:
+    """Continuous batching with draft trees. One thread calls everything.
+
+    A step plans, takes the trees that were asked for after the last commit, runs one packed forward, lets the
+    target choose its own tokens along each tree, commits them, and asks for the next trees.
+    """
+
+    def __init__(
+        self,
+        card: ModelCard,
+        runner: ModelRunner,
+        scheduler: Scheduler,
+        packer: Packer,
+        speculator: Speculator | None,
+        metrics: EngineMetrics,
+    ) -> None:
+        self._card = card
+        self._runner = runner
+        self._scheduler = scheduler
+        self._packer = packer
+        self._speculator = speculator
+        self._metrics = metrics
+        self._sampler = Sampler()
+        self._seq_ids = itertools.count()
+        self._ended: list[TokenDelta] = []
+        self.stats = EngineStats()
+
+    def card(self) -> ModelCard:
+        return self._card
+
+    @property
+    def has_work(self) -> bool:
+        return self._scheduler.has_work or bool(self._ended)
+
+    @property
+    def scheduler(self) -> Scheduler:
+        return self._scheduler
+
+    def add(self, request: GenerationRequest) -> None:
+        """Queue a request. One that cannot run ends with an error from the next step."""
+        length = len(request.prompt_ids) + len(request.output_ids)
+        if length >= self._card.max_model_len:
+            message = f"{length} tokens leave no room in a context of {self._card.max_model_len}"
+            self._ended.append(TokenDelta(request.request_id, (), FinishReason.ERROR, message))
+            return
+        self._scheduler.add(Sequence.create(next(self._seq_ids), request))
+
+    def abort(self, request_id: str) -> None:
+        """End a request wherever it is; unknown ids are ignored."""
+        seq = self._scheduler.abort(request_id)
+        if seq is not None:
+            self._forget([seq])
+            self._ended.append(TokenDelta(request_id, (), FinishReason.ABORT, stats=seq.stats))
+
+    def step(self) -> list[TokenDelta]:
+        """One step: schedule, take drafts, run, verify, commit, ask for drafts. Returns what is new."""
+        deltas, self._ended = self._ended, []
+        if not self._scheduler.has_work:
+            return deltas
+        times = StepTimes()
+        with times.measure("schedule"):
+            plan = self._scheduler.schedule(self._draft_cap)
+            self._forget(plan.preempted)
+        trees = self._take_drafts(plan, times)
+        with times.measure("schedule"):
+            batch = self._packer.pack(plan, trees)
+        with times.measure("forward"):
+            logits = self._runner.forward(batch)
+        with times.measure("sample"):
+            results = self._verify(plan, trees, batch, logits)
+        with times.measure("compact"):
+            self._compact(plan, results)
+        with times.measure("output"):
+            deltas += self._commit(plan, trees, results)
+        with times.measure("wire"):
+            self._ask_drafts()
+        self._record(plan, times)
+        return deltas
+
+    def check_integrity(self) -> None:
+        self._scheduler.check_integrity()
+
+    def _draft_cap(self, seq: Sequence) -> int:
+        return self._speculator.cap(seq) if self._speculator else 0
+
+    def _take_drafts(self, plan: StepPlan, times: StepTimes) -> list[DraftTree]:
+        if self._speculator is None:
+            return [DraftTree.empty(d.seq.seq_id, len(d.seq.token_ids)) for d in plan.decodes]
+        with times.measure("wire"):
+            drafts = self._speculator.collect(plan.decodes)
+        times.draft += drafts.compute_s
+        times.wire -= min(drafts.compute_s, times.wire)
+        return drafts.trees
+
+    def _verify(
+        self, plan: StepPlan, trees: list[DraftTree], batch: Batch, logits: Tensor
+    ) -> list[VerifyResult]:
+        """The target's own tokens along each tree: for the decodes, then for the prompts that are complete."""
+        sequences = [decode.seq for decode in plan.decodes] + [c.seq for c in plan.prefills if c.last]
+        first_row = [int(row) for row in batch.logit_start if row >= 0]
+        walked = trees + [DraftTree.empty(s.seq_id, len(s.token_ids)) for s in sequences[len(trees) :]]
+        depths = [tree.depths for tree in walked]
+
+        def choose(visits: list[Visit]) -> list[int]:
+            rows = [first_row[v.sequence] + 1 + v.node for v in visits]
+            draws = []
+            for visit in visits:
+                seq = sequences[visit.sequence]
+                depth = 0 if visit.node < 0 else int(depths[visit.sequence][visit.node])
+                draws.append(Draw(seq.request.params, seq.request.choice_index, len(seq.token_ids) + depth))
+            return self._sampler.choose(logits[rows], draws)
+
+        return walk(walked, choose)
+
+    def _compact(self, plan: StepPlan, results: list[VerifyResult]) -> None:
+        """Move accepted nodes' KV to where their positions belong, right behind the root."""
+        source: list[int] = []
+        target: list[int] = []
+        for decode, result in zip(plan.decodes, results, strict=False):
+            base = decode.seq.num_computed + 1
+            for place, node in enumerate(result.accepted):
+                if place != node:
+                    source.append(self._slot(decode.seq, base + node))
+                    target.append(self._slot(decode.seq, base + place))
+        if source:
+            self._runner.attention.move_slots(np.array(source, np.int32), np.array(target, np.int32))
+
+    def _slot(self, seq: Sequence, position: int) -> int:
+        block, offset = divmod(position, self._packer.block_size)
+        return seq.block_table[block] * self._packer.block_size + offset
+
+    def _commit(
+        self, plan: StepPlan, trees: list[DraftTree], results: list[VerifyResult]
+    ) -> list[TokenDelta]:
+        outcomes = iter(results)
+        deltas = []
+        for decode, tree in zip(plan.decodes, trees, strict=True):
+            result = next(outcomes)
+            decode.seq.num_computed += 1 + len(result.accepted)
+            deltas.append(self._emit(decode.seq, result, drafted=len(tree), decoding=True))
+        for chunk in plan.prefills:
+            chunk.seq.num_computed += chunk.length
+            if chunk.last:
+                deltas.append(self._emit(chunk.seq, next(outcomes), drafted=0, decoding=False))
+        return deltas
+
+    def _emit(self, seq: Sequence, result: VerifyResult, drafted: int, decoding: bool) -> TokenDelta:
+        """Commit what one sequence gained, end it if it is done."""
+        request_id, params = seq.request.request_id, seq.request.params
+        tokens, reason = cut(result.token_ids, params.stop_token_ids, self._scheduler.room(seq))
+        error = NON_FINITE if result.failed and reason is None else None
+        seq.append(tokens)
+        if decoding:
+            accepted = min(len(result.accepted), len(tokens))
+            seq.stats.record(drafted, accepted, len(tokens))
+            self.stats.speculation.record(drafted, accepted, len(tokens))
+        if reason is None and error is None:
+            self._scheduler.committed(seq)
+            return TokenDelta(request_id, tokens)
+        self._scheduler.finish(seq)
+        self._forget([seq])
+        return TokenDelta(
+            request_id, tokens, reason if error is None else FinishReason.ERROR, error, seq.stats
+        )
+
+    def _ask_drafts(self) -> None:
+        if self._speculator is not None:
+            running = self._scheduler.running
+            self._speculator.ask((seq, self._scheduler.room(seq) - 1) for seq in running if seq.is_decoding)
+
+    def _forget(self, sequences: list[Sequence] | tuple[Sequence, ...]) -> None:
+        if self._speculator is not None:
+            self._speculator.forget(sequences)
+
+    def _record(self, plan: StepPlan, times: StepTimes) -> None:
+        self.stats.steps += 1
+        self.stats.decode_steps += bool(plan.decodes)
+        self.stats.preemptions += len(plan.preempted)
+        self.stats.times.add(times)

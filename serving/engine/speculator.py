@@ -1,0 +1,108 @@
+"""The step loop's side of drafting: which sequences want trees, what the drafter must be told, what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from serving.config import SpeculationConfig
+from serving.drafting.base import DraftChannel
+from serving.drafting.messages import Close, Extend, Open, Propose, SeqKey
+from serving.engine.scheduler import Decode
+from serving.engine.sequence import Sequence
+from serving.spec.tree import DraftTree
+
+
+@dataclass(slots=True)
+class DraftRound:
+    """Trees of one step, one per decode and possibly empty, and the drafter's compute time in seconds."""
+
+    trees: list[DraftTree]
+    compute_s: float
+
+
+class Speculator:
+    """Asks for trees after a commit and hands them to the next step.
+
+    The verifier is the only authority on what is committed: a tree that grew from another length is dropped,
+    and a sequence the drafter does not know is opened again (design, section 6).
+    """
+
+    def __init__(
+        self, config: SpeculationConfig, channel: DraftChannel, incarnation: str, fingerprint: str
+    ) -> None:
+        self._config, self._channel = config, channel
+        self._incarnation, self._fingerprint = incarnation, fingerprint
+        self._asked: dict[int, Sequence] = {}
+
+    def cap(self, seq: Sequence) -> int:
+        """m: the most draft tokens worth verifying for this sequence in one step."""
+        own = seq.request.params.num_speculative_tokens
+        limit = self._config.num_speculative_tokens
+        return limit if own is None else min(limit, own)
+
+    def ask(self, sequences: Iterable[tuple[Sequence, int]]) -> None:
+        """Request trees of up to `room` tokens for sequences that decode in the next step."""
+        wanted = [(seq, min(room, self.cap(seq))) for seq, room in sequences]
+        wanted = [(seq, nodes) for seq, nodes in wanted if nodes > 0]
+        self._asked = {seq.seq_id: seq for seq, _ in wanted}
+        if not wanted:
+            return
+        opens = [self._open(seq) for seq, _ in wanted if seq.num_drafted == 0]
+        propose = Propose(
+            extends=tuple(self._extend(seq) for seq, _ in wanted),
+            max_nodes=tuple(nodes for _, nodes in wanted),
+            max_depth=tuple(min(nodes, self._config.max_depth) for _, nodes in wanted),
+            price=self._config.min_path_value,
+        )
+        for seq, _ in wanted:
+            seq.num_drafted = len(seq.token_ids) - 1
+        self._channel.submit(opens, propose)
+
+    def collect(self, decodes: Iterable[Decode]) -> DraftRound:
+        """The trees that have come for `decodes`, cut to what each may verify."""
+        arrived: dict[int, DraftTree] = {}
+        compute_s = 0.0
+        if self._asked:
+            proposal = self._channel.collect()
+            compute_s = proposal.compute_s
+            arrived = {tree.seq_id: tree for tree in proposal.trees}
+            for key in proposal.unknown:
+                if key.seq_id in self._asked:
+                    self._asked[key.seq_id].num_drafted = 0
+            self._asked = {}
+        return DraftRound([self._fitting(arrived, decode) for decode in decodes], compute_s)
+
+    def forget(self, sequences: Iterable[Sequence]) -> None:
+        """Sequences that ended or were preempted."""
+        keys = tuple(self._key(seq) for seq in sequences)
+        if keys:
+            self._channel.close(Close(keys))
+
+    def _fitting(self, arrived: dict[int, DraftTree], decode: Decode) -> DraftTree:
+        seq = decode.seq
+        tree = arrived.get(seq.seq_id)
+        if tree is None or tree.base_len != len(seq.token_ids):
+            return DraftTree.empty(seq.seq_id, len(seq.token_ids))
+        return tree[: decode.max_draft]
+
+    def _key(self, seq: Sequence) -> SeqKey:
+        return SeqKey(self._incarnation, seq.seq_id)
+
+    def _open(self, seq: Sequence) -> Open:
+        params = seq.request.params
+        return Open(
+            self._key(seq), self._fingerprint, params.seed, seq.request.choice_index, params.temperature
+        )
+
+    def _extend(self, seq: Sequence) -> Extend:
+        start = seq.num_drafted
+        return Extend(
+            key=self._key(seq),
+            start=start,
+            base_len=len(seq.token_ids),
+            token_ids=np.array(seq.token_ids[start + 1 :], np.int32),
+            first_token=seq.token_ids[0] if start == 0 else None,
+        )

@@ -1,0 +1,42 @@
+"""Where a step's time goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+
+
+@dataclass(slots=True)
+class StepTimes:
+    """Seconds by phase, of one step or summed over many.
+
+    schedule: planning and packing; draft: the drafter's own compute; wire: the rest of the round trip that the
+    step waited for; forward: packed rows in, logits out; sample: choosing tokens and walking trees;
+    compact: moving accepted KV; output: committing tokens and making deltas.
+    """
+
+    schedule: float = 0.0
+    draft: float = 0.0
+    wire: float = 0.0
+    forward: float = 0.0
+    sample: float = 0.0
+    compact: float = 0.0
+    output: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return sum(getattr(self, field.name) for field in fields(self))
+
+    @contextmanager
+    def measure(self, phase: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            setattr(self, phase, getattr(self, phase) + time.perf_counter() - start)
+
+    def add(self, other: StepTimes) -> None:
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))

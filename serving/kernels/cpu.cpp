@@ -1,0 +1,500 @@
+// CPU kernels of the target model's forward pass.
+//
+// Every kernel is row-invariant: what it computes for a row depends on that row (and, in attention, on the keys the
+// row can see, in their logical order), never on which other rows share the call or how many threads run. A token is
+// therefore verified inside a draft tree with exactly the bits that plain decoding would have produced.
+//
+// Vectors are written with the compiler's vector extension, so the file compiles for any processor; AVX512-BF16's dot
+// product is used where the processor has it. T is the element type of weights and activations: bf16 (as uint16_t)
+// or float. Accumulation is always in float32.
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <omp.h>
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
+namespace {
+
+constexpr int LANES = 16;
+
+typedef float v16f __attribute__((vector_size(64), aligned(4)));
+typedef int32_t v16i __attribute__((vector_size(64), aligned(4)));
+typedef uint32_t v16u __attribute__((vector_size(64), aligned(4)));
+typedef uint16_t v16h __attribute__((vector_size(32), aligned(2)));
+
+typedef uint16_t bf16;
+
+inline v16f splat(float x) { return x - v16f{}; }
+
+inline float to_float(float x) { return x; }
+inline float to_float(bf16 x) {
+    uint32_t bits = uint32_t(x) << 16;
+    float out;
+    std::memcpy(&out, &bits, 4);
+    return out;
+}
+
+// Round to nearest even; NaN stays NaN.
+inline void store(bf16* out, v16f x) {
+    v16u bits = (v16u)x;
+    v16u rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    v16u nan = (v16u)(x != x);
+    rounded = (rounded & ~nan) | (nan & 0x7fc0);
+    *(v16h*)out = __builtin_convertvector(rounded, v16h);
+}
+inline void store(float* out, v16f x) { *(v16f*)out = x; }
+
+inline v16f load(const bf16* in) { return (v16f)(__builtin_convertvector(*(const v16h*)in, v16u) << 16); }
+inline v16f load(const float* in) { return *(const v16f*)in; }
+
+template <class T> inline v16f rounded(v16f x) {  // to T and back, where T's rounding is part of the model
+    T tmp[LANES];
+    store(tmp, x);
+    return load(tmp);
+}
+
+inline void store_one(float* out, float x) { *out = x; }
+inline void store_one(bf16* out, float x) {
+    bf16 tmp[LANES];
+    store(tmp, splat(x));
+    *out = tmp[0];
+}
+
+inline float sum_lanes(v16f x) {
+    float total = 0;
+    for (int i = 0; i < LANES; i++) total += x[i];
+    return total;
+}
+
+// exp(x) for x <= 0 to ~1 ulp: 2^n * P(r), |r| <= ln2/2; -inf gives 0, NaN stays NaN.
+inline v16f exp_nonpositive(v16f x) {
+    v16f clipped = x < -87.0f ? splat(-87.0f) : x;
+    v16f n = clipped * 1.44269504f;
+    n = (n + 12582912.0f) - 12582912.0f;
+    v16f r = clipped - n * 0.693359375f + n * 2.12194440e-4f;
+    v16f p = splat(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    v16f scaled = (v16f)((v16i)p + (__builtin_convertvector(n, v16i) << 23));
+    v16f out = x < -87.0f ? v16f{} : scaled;
+    return x != x ? x : out;
+}
+
+// One step of a dot product for 16 outputs. A "unit" is what is consumed at once: a pair of bf16, or one float.
+template <class T> struct Unit;
+
+template <> struct Unit<float> {
+    static constexpr int WIDTH = 1;
+    typedef float Scalar;
+    static inline v16f mac(v16f acc, const float* w, Scalar x) { return acc + load(w) * x; }
+};
+
+template <> struct Unit<bf16> {
+    static constexpr int WIDTH = 2;
+    typedef uint32_t Scalar;
+    static inline v16f mac(v16f acc, const bf16* w, Scalar x) {
+#ifdef __AVX512BF16__
+        return (v16f)_mm512_dpbf16_ps((__m512)acc, (__m512bh)_mm512_loadu_si512(w), (__m512bh)_mm512_set1_epi32(x));
+#else
+        v16u pair = *(const v16u*)w;
+        acc += (v16f)(pair << 16) * to_float(bf16(x));
+        return acc + (v16f)(pair & 0xffff0000u) * to_float(bf16(x >> 16));
+#endif
+    }
+};
+
+// ---------------------------------------------------------------------------------------------- linear layers
+//
+// Weights are packed in strips of 16 outputs: [N/16][K/WIDTH][16][WIDTH]. A tile of up to 6 rows and 4 strips lives in
+// registers; each output is one accumulator that runs over k in order, whatever the tile.
+
+enum Epilogue { STORE = 0, STORE_F32 = 1, ADD_TO_OUTPUT = 2, SILU_MUL = 3 };
+
+template <class T, int M, int NB>
+inline void tile(const T* x, int64_t ldx, const T* w, int64_t strip, int64_t units, v16f (&acc)[6][4]) {
+    typedef Unit<T> U;
+    v16f a[M][NB];
+    for (int m = 0; m < M; m++)
+        for (int n = 0; n < NB; n++) a[m][n] = v16f{};
+    for (int64_t u = 0; u < units; u++) {
+#pragma GCC unroll 6
+        for (int m = 0; m < M; m++) {
+            typename U::Scalar xs;
+            std::memcpy(&xs, x + m * ldx + u * U::WIDTH, sizeof xs);
+#pragma GCC unroll 4
+            for (int n = 0; n < NB; n++) a[m][n] = U::mac(a[m][n], w + n * strip + u * LANES * U::WIDTH, xs);
+        }
+    }
+    for (int m = 0; m < M; m++)
+        for (int n = 0; n < NB; n++) acc[m][n] = a[m][n];
+}
+
+template <class T, int NB>
+inline void tile_rows(int m, const T* x, int64_t ldx, const T* w, int64_t strip, int64_t units, v16f (&acc)[6][4]) {
+    switch (m) {
+        case 1: return tile<T, 1, NB>(x, ldx, w, strip, units, acc);
+        case 2: return tile<T, 2, NB>(x, ldx, w, strip, units, acc);
+        case 3: return tile<T, 3, NB>(x, ldx, w, strip, units, acc);
+        case 4: return tile<T, 4, NB>(x, ldx, w, strip, units, acc);
+        case 5: return tile<T, 5, NB>(x, ldx, w, strip, units, acc);
+        default: return tile<T, 6, NB>(x, ldx, w, strip, units, acc);
+    }
+}
+
+template <class T>
+void epilogue(int mode, int rows, int strips, v16f (&acc)[6][4], const float* bias, void* out, int64_t ldo,
+              int64_t first_row, int64_t first_strip) {
+    for (int m = 0; m < rows; m++) {
+        int64_t row = (first_row + m) * ldo;
+        for (int n = 0; n < strips; n++) {
+            int64_t col = (first_strip + n) * LANES;
+            v16f y = acc[m][n];
+            if (bias) y += load(bias + col);
+            if (mode == STORE) {
+                store((T*)out + row + col, y);
+            } else if (mode == STORE_F32) {
+                store((float*)out + row + col, y);
+            } else if (mode == ADD_TO_OUTPUT) {
+                T* target = (T*)out + row + col;
+                store(target, load(target) + rounded<T>(y));
+            } else if (n % 2) {  // SILU_MUL: even strips are gates, odd ones the matching up projections
+                v16f gate = acc[m][n - 1];
+                if (bias) gate += load(bias + col - LANES);
+                gate = rounded<T>(gate);
+                v16f negative = gate < 0.0f ? gate : -gate;
+                v16f e = exp_nonpositive(negative);
+                v16f sigmoid = (gate < 0.0f ? e : splat(1.0f)) / (e + 1.0f);
+                store((T*)out + row + col / 2 - LANES / 2, rounded<T>(gate * sigmoid) * rounded<T>(y));
+            }
+        }
+    }
+}
+
+template <class T>
+void rms_norm_row(T* out, const T* x, const T* weight, int64_t n, float eps) {
+    v16f squares{};
+    for (int64_t i = 0; i < n; i += LANES) {
+        v16f v = load(x + i);
+        squares += v * v;
+    }
+    float scale = 1.0f / std::sqrt(sum_lanes(squares) / float(n) + eps);
+    for (int64_t i = 0; i < n; i += LANES) store(out + i, rounded<T>(load(x + i) * scale) * load(weight + i));
+}
+
+template <class T>
+void linear(void* out, const T* x, const T* norm_weight, T* normed, float eps, const T* w, const float* bias,
+            int64_t rows, int64_t n, int64_t k, int64_t ldo, int mode, int threads) {
+    const int64_t units = k / Unit<T>::WIDTH, strip = k * LANES, strips = n / LANES;
+    const int64_t groups = (strips + 3) / 4, tiles = (rows + 5) / 6;
+#pragma omp parallel num_threads(threads)
+    {
+        const T* input = x;
+        if (norm_weight) {
+#pragma omp for schedule(static)
+            for (int64_t r = 0; r < rows; r++) rms_norm_row(normed + r * k, x + r * k, norm_weight, k, eps);
+            input = normed;
+        }
+#pragma omp for schedule(static) nowait
+        for (int64_t g = 0; g < groups; g++) {
+            const int64_t s = g * 4;
+            const int width = int(strips - s < 4 ? strips - s : 4);
+            for (int64_t t = 0; t < tiles; t++) {
+                const int64_t first = t * rows / tiles;
+                const int m = int((t + 1) * rows / tiles - first);
+                const T* xs = input + first * k;
+                v16f acc[6][4];
+                switch (width) {
+                    case 1: tile_rows<T, 1>(m, xs, k, w + s * strip, strip, units, acc); break;
+                    case 2: tile_rows<T, 2>(m, xs, k, w + s * strip, strip, units, acc); break;
+                    case 3: tile_rows<T, 3>(m, xs, k, w + s * strip, strip, units, acc); break;
+                    default: tile_rows<T, 4>(m, xs, k, w + s * strip, strip, units, acc);
+                }
+                epilogue<T>(mode, m, width, acc, bias, out, ldo, first, s);
+            }
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------- attention
+//
+// Cache of one layer: keys [block][kv head][slot / 16][D / WIDTH][16][WIDTH], values [block][kv head][slot][D].
+// A sequence brings `rows` new rows at slots context .. context + rows - 1 and sees its `context` committed slots.
+// Row r sees itself and its ancestors: parents[r] is a row of the same sequence, -1 for the first. A chunk of a prompt
+// is a chain. Keys are summed in logical order (context, then the path from the root), not in slot order: a tree node
+// gives the bits it would give at the same place in plain decoding.
+
+struct Shape {
+    int64_t heads, kv_heads, dim, block_size;
+    float scale;
+};
+
+struct Step {  // arrays of one packed step, see serving/engine/batch.py
+    int64_t num_seqs, num_rows, max_blocks;
+    const int32_t *row_start, *num_new, *context, *is_chain, *block_table;  // per sequence; block_table [seqs][max_blocks]
+    const int32_t *parents, *positions, *slots;                             // per row
+};
+
+constexpr int TILE = 6;        // (row, query head) pairs that share loads of keys and values
+constexpr int MAX_PATH = 256;  // longest path in a tree (m <= 255); chains do not use it
+
+template <class T> inline int64_t key_offset(const Shape& s, int64_t slot, int64_t head) {
+    const int64_t block = slot / s.block_size, in_block = slot % s.block_size;
+    return (block * s.kv_heads + head) * s.block_size * s.dim + in_block / LANES * LANES * s.dim +
+           in_block % LANES * Unit<T>::WIDTH;
+}
+
+template <class T> inline int64_t key_step(int64_t d) {  // from dimension 0 to dimension d of one key
+    constexpr int W = Unit<T>::WIDTH;
+    return d / W * LANES * W + d % W;
+}
+
+inline int64_t value_offset(const Shape& s, int64_t slot, int64_t head) {
+    return ((slot / s.block_size * s.kv_heads + head) * s.block_size + slot % s.block_size) * s.dim;
+}
+
+// Rotate one head (half-split convention) after an optional per-head norm; float32 out.
+template <class T>
+void rotate_head(float* out, const T* in, const T* norm, const float* cos, const float* sin, int64_t dim, float eps) {
+    T buffer[512];
+    if (norm) {
+        rms_norm_row(buffer, in, norm, dim, eps);
+        in = buffer;
+    }
+    const int64_t half = dim / 2;
+    for (int64_t i = 0; i < half; i++) {
+        float a = to_float(in[i]), b = to_float(in[i + half]);
+        out[i] = a * cos[i] - b * sin[i];
+        out[i + half] = b * cos[i] + a * sin[i];
+    }
+}
+
+template <class T>
+void write_row(const Shape& s, const Step& step, int64_t r, T* qkv, T* keys, T* values, const T* q_norm,
+               const T* k_norm, float eps, const float* rope) {
+    const int64_t width = (s.heads + 2 * s.kv_heads) * s.dim;
+    T* row = qkv + r * width;
+    const float *cos = rope + step.positions[r] * s.dim, *sin = cos + s.dim / 2;
+    float rotated[512];
+    for (int64_t h = 0; h < s.heads; h++) {
+        rotate_head(rotated, row + h * s.dim, q_norm, cos, sin, s.dim, eps);
+        for (int64_t d = 0; d < s.dim; d += LANES) store(row + h * s.dim + d, load(rotated + d));
+    }
+    const int64_t slot = step.slots[r];
+    for (int64_t h = 0; h < s.kv_heads; h++) {
+        rotate_head(rotated, row + (s.heads + h) * s.dim, k_norm, cos, sin, s.dim, eps);
+        T key[512];
+        for (int64_t d = 0; d < s.dim; d += LANES) store(key + d, load(rotated + d));
+        T* column = keys + key_offset<T>(s, slot, h);
+        for (int64_t d = 0; d < s.dim; d++) column[key_step<T>(d)] = key[d];
+        std::memcpy(values + value_offset(s, slot, h), row + (s.heads + s.kv_heads + h) * s.dim, s.dim * sizeof(T));
+    }
+}
+
+// Scores of up to TILE queries against the 16 slots of one chunk.
+template <class T, int R>
+inline void score_chunk(const T* const* q, const T* keys, int64_t units, float* const* scores, int64_t at, float scale) {
+    typedef Unit<T> U;
+    v16f acc[R];
+    for (int r = 0; r < R; r++) acc[r] = v16f{};
+    for (int64_t u = 0; u < units; u++) {
+#pragma GCC unroll 6
+        for (int r = 0; r < R; r++) {
+            typename U::Scalar x;
+            std::memcpy(&x, q[r] + u * U::WIDTH, sizeof x);
+            acc[r] = U::mac(acc[r], keys + u * LANES * U::WIDTH, x);
+        }
+    }
+    for (int r = 0; r < R; r++) store(scores[r] + at, acc[r] * scale);
+}
+
+// acc[r] += weight of key `at` for row r * value, over NV vectors of the head dimension.
+template <class T, int R, int NV>
+inline void add_value(const T* value, float* const* weights, int64_t at, v16f (&acc)[R][NV]) {
+    v16f v[NV];
+    for (int i = 0; i < NV; i++) v[i] = load(value + i * LANES);
+#pragma GCC unroll 6
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int i = 0; i < NV; i++) acc[r][i] += v[i] * weights[r][at];
+}
+
+// Softmax over scores[0 .. n), in place, unnormalised; returns the sum. Lanes are fixed by logical index.
+inline float softmax(float* scores, int64_t n) {
+    const int64_t padded = (n + LANES - 1) / LANES * LANES;
+    for (int64_t i = n; i < padded; i++) scores[i] = -INFINITY;
+    float top = -INFINITY;
+    bool nan = false;
+    for (int64_t i = 0; i < n; i++) {
+        top = scores[i] > top ? scores[i] : top;
+        nan |= scores[i] != scores[i];
+    }
+    if (nan) top = NAN;
+    v16f sums{};
+    for (int64_t i = 0; i < padded; i += LANES) {
+        v16f e = exp_nonpositive(load(scores + i) - top);
+        store(scores + i, e);
+        sums += e;
+    }
+    return sum_lanes(sums);
+}
+
+template <class T> struct Head {  // one kv head of one sequence
+    const Shape& s;
+    const T *keys, *values;
+    const int32_t* blocks;
+    int64_t head;
+
+    const T* key_chunk(int64_t logical_slot) const {
+        const int64_t block = blocks[logical_slot / s.block_size], in_block = logical_slot % s.block_size;
+        return keys + (block * s.kv_heads + head) * s.block_size * s.dim + in_block / LANES * LANES * s.dim;
+    }
+    const T* value(int64_t logical_slot) const {
+        const int64_t block = blocks[logical_slot / s.block_size];
+        return values + value_offset(s, block * s.block_size + logical_slot % s.block_size, head);
+    }
+};
+
+template <class T, int R, int NV>
+void weigh_values(const Head<T>& kv, T* const* out, float* const* weights, const float* sums, int64_t context,
+                  int64_t common, bool chain, const int32_t (*tail)[MAX_PATH], const int64_t* tail_len) {
+    const int64_t dim = kv.s.dim;
+    for (int64_t d = 0; d < dim; d += NV * LANES) {
+        v16f acc[R][NV] = {};
+        for (int64_t at = 0; at < common; at += LANES) {
+            const T* value = kv.value(at) + d;
+            const int64_t n = common - at < LANES ? common - at : LANES;
+            for (int64_t i = 0; i < n; i++) add_value<T, R, NV>(value + i * dim, weights, at + i, acc);
+        }
+        for (int r = 0; r < R; r++) {
+            for (int64_t i = 0; i < tail_len[r]; i++) {
+                const T* value = kv.value(chain ? common + i : context + tail[r][i]) + d;
+                for (int v = 0; v < NV; v++) acc[r][v] += load(value + v * LANES) * weights[r][common + i];
+            }
+            for (int v = 0; v < NV; v++) store(out[r] + d + v * LANES, acc[r][v] / sums[r]);
+        }
+    }
+}
+
+template <class T, int R>
+void attend_tile(const Head<T>& kv, const T* const* q, T* const* out, const int64_t* rows, int64_t context,
+                 const int32_t* parents, bool chain, float* workspace, int64_t stride) {
+    const Shape& s = kv.s;
+    const int64_t first = rows[0], last = rows[R - 1];
+    const int64_t common = context + 1 + (chain ? first : 0);  // slots every row of the tile sees, in slot order
+    float* scores[R];
+    for (int r = 0; r < R; r++) scores[r] = workspace + r * stride;
+    for (int64_t at = 0; at <= context + last; at += LANES)
+        score_chunk<T, R>(q, kv.key_chunk(at), s.dim / Unit<T>::WIDTH, scores, at, s.scale);
+
+    int32_t tail[R][MAX_PATH];
+    int64_t tail_len[R];
+    float sums[R];
+    for (int r = 0; r < R; r++) {
+        int64_t n = 0;
+        if (chain) {
+            n = rows[r] - first;
+        } else {
+            for (int64_t row = rows[r]; row > 0; row = parents[row]) n++;
+            int64_t i = n;
+            for (int64_t row = rows[r]; row > 0; row = parents[row]) tail[r][--i] = int32_t(row);
+            for (i = 0; i < n; i++) scores[r][common + i] = scores[r][context + tail[r][i]];
+        }
+        tail_len[r] = n;
+        sums[r] = softmax(scores[r], common + n);
+    }
+
+    if (s.dim % (4 * LANES) == 0)
+        weigh_values<T, R, 4>(kv, out, scores, sums, context, common, chain, tail, tail_len);
+    else
+        weigh_values<T, R, 1>(kv, out, scores, sums, context, common, chain, tail, tail_len);
+}
+
+template <class T>
+void attend_item(const Shape& s, const Step& step, int64_t seq, int64_t head, int64_t from, int64_t to, const T* qkv,
+                 const T* keys, const T* values, T* out, float* workspace, int64_t stride) {
+    const Head<T> kv{s, keys, values, step.block_table + seq * step.max_blocks, head};
+    const int64_t group = s.heads / s.kv_heads, width = (s.heads + 2 * s.kv_heads) * s.dim, base = step.row_start[seq];
+    const T* q[TILE];
+    T* o[TILE];
+    int64_t rows[TILE];
+    for (int64_t i = from; i < to; i++) {
+        const int64_t row = i / group, h = head * group + i % group;
+        q[i - from] = qkv + (base + row) * width + h * s.dim;
+        o[i - from] = out + ((base + row) * s.heads + h) * s.dim;
+        rows[i - from] = row;
+    }
+    const int32_t* parents = step.parents + base;
+    const int64_t context = step.context[seq];
+    const bool chain = step.is_chain[seq];
+    switch (to - from) {
+        case 1: return attend_tile<T, 1>(kv, q, o, rows, context, parents, chain, workspace, stride);
+        case 2: return attend_tile<T, 2>(kv, q, o, rows, context, parents, chain, workspace, stride);
+        case 3: return attend_tile<T, 3>(kv, q, o, rows, context, parents, chain, workspace, stride);
+        case 4: return attend_tile<T, 4>(kv, q, o, rows, context, parents, chain, workspace, stride);
+        case 5: return attend_tile<T, 5>(kv, q, o, rows, context, parents, chain, workspace, stride);
+        default: return attend_tile<T, 6>(kv, q, o, rows, context, parents, chain, workspace, stride);
+    }
+}
+
+template <class T>
+void attention(const Shape& s, const Step& step, T* qkv, T* keys, T* values, T* out, const T* q_norm, const T* k_norm,
+               float eps, const float* rope, float* workspace, int64_t stride, int threads) {
+    const int64_t group = s.heads / s.kv_heads;
+#pragma omp parallel num_threads(threads)
+    {
+#pragma omp for schedule(static)
+        for (int64_t r = 0; r < step.num_rows; r++)
+            write_row(s, step, r, qkv, keys, values, q_norm, k_norm, eps, rope);
+        float* mine = workspace + omp_get_thread_num() * TILE * stride;
+        for (int64_t seq = 0; seq < step.num_seqs; seq++) {
+            const int64_t pairs = step.num_new[seq] * group, tiles = (pairs + TILE - 1) / TILE;
+#pragma omp for schedule(dynamic, 1) nowait
+            for (int64_t item = 0; item < tiles * s.kv_heads; item++) {
+                const int64_t from = item / s.kv_heads * TILE, to = from + TILE < pairs ? from + TILE : pairs;
+                attend_item(s, step, seq, item % s.kv_heads, from, to, qkv, keys, values, out, mine, stride);
+            }
+        }
+    }
+}
+
+template <class T>
+void move_slots(const Shape& s, int64_t layers, int64_t layer_stride, T* keys, T* values, const int32_t* from,
+                const int32_t* to, int64_t count) {
+    for (int64_t layer = 0; layer < layers; layer++) {
+        T *k = keys + layer * layer_stride, *v = values + layer * layer_stride;
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t h = 0; h < s.kv_heads; h++) {
+                std::memcpy(v + value_offset(s, to[i], h), v + value_offset(s, from[i], h), s.dim * sizeof(T));
+                T *target = k + key_offset<T>(s, to[i], h), *source = k + key_offset<T>(s, from[i], h);
+                for (int64_t d = 0; d < s.dim; d++) target[key_step<T>(d)] = source[key_step<T>(d)];
+            }
+    }
+}
+
+}  // namespace
+
+#define EXPORT(T, SUFFIX)                                                                                             \
+    extern "C" void linear_##SUFFIX(void* out, const T* x, const T* norm_weight, T* normed, float eps, const T* w,    \
+                                    const float* bias, int64_t rows, int64_t n, int64_t k, int64_t ldo, int mode,     \
+                                    int threads) {                                                                    \
+        linear<T>(out, x, norm_weight, normed, eps, w, bias, rows, n, k, ldo, mode, threads);                         \
+    }                                                                                                                 \
+    extern "C" void attention_##SUFFIX(const Shape* s, const Step* step, T* qkv, T* keys, T* values, T* out,          \
+                                       const T* q_norm, const T* k_norm, float eps, const float* rope,                \
+                                       float* workspace, int64_t stride, int threads) {                               \
+        attention<T>(*s, *step, qkv, keys, values, out, q_norm, k_norm, eps, rope, workspace, stride, threads);       \
+    }                                                                                                                 \
+    extern "C" void move_slots_##SUFFIX(const Shape* s, int64_t layers, int64_t layer_stride, T* keys, T* values,     \
+                                        const int32_t* from, const int32_t* to, int64_t count) {                      \
+        move_slots<T>(*s, layers, layer_stride, keys, values, from, to, count);                                       \
+    }
+
+EXPORT(float, float32)
+EXPORT(bf16, bfloat16)

@@ -1,0 +1,81 @@
+"""Typed entry points of the compiled CPU kernels. Shapes and layouts are described in cpu.cpp."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, c_float, c_int, c_int64, c_void_p
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from serving.kernels.build import load_library
+
+LANES = 16
+DTYPES = (torch.bfloat16, torch.float32)
+
+
+class Epilogue(IntEnum):
+    """What a linear layer does with its result; the values are cpu.cpp's."""
+
+    STORE = 0
+    STORE_FLOAT32 = 1
+    ADD_TO_OUTPUT = 2
+    SILU_MUL = 3
+
+
+class Shape(Structure):
+    """Sizes of attention: heads, kv heads, head dimension, tokens per block, scale of the scores."""
+
+    _fields_ = (
+        ("heads", c_int64),
+        ("kv_heads", c_int64),
+        ("dim", c_int64),
+        ("block_size", c_int64),
+        ("scale", c_float),
+    )
+
+
+class Step(Structure):
+    """Addresses of one packed step's int32 arrays."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("num_seqs", "num_rows", "max_blocks")),
+        *((name, c_void_p) for name in ("row_start", "num_new", "context", "is_chain", "block_table")),
+        *((name, c_void_p) for name in ("parents", "positions", "slots")),
+    )
+
+
+class Kernels:
+    """The kernels for one element type. Raises BuildError where they cannot be built."""
+
+    def __init__(self, dtype: torch.dtype, cache_dir: Path) -> None:
+        assert dtype in DTYPES
+        library, suffix = load_library(cache_dir), str(dtype).removeprefix("torch.")
+        shape, step = POINTER(Shape), POINTER(Step)
+        sizes = (c_int64,) * 4
+        self.linear = _function(
+            library, f"linear_{suffix}", *(c_void_p,) * 4, c_float, *(c_void_p,) * 2, *sizes, c_int, c_int
+        )
+        self.attention = _function(
+            library,
+            f"attention_{suffix}",
+            shape,
+            step,
+            *(c_void_p,) * 6,
+            c_float,
+            *(c_void_p,) * 2,
+            c_int64,
+            c_int,
+        )
+        self.move_slots = _function(
+            library, f"move_slots_{suffix}", shape, c_int64, c_int64, *(c_void_p,) * 4, c_int64
+        )
+        self.dtype = dtype
+
+
+def _function(library: ctypes.CDLL, name: str, *argtypes: Any) -> Any:
+    function = getattr(library, name)
+    function.argtypes, function.restype = argtypes, None
+    return function

@@ -1,0 +1,171 @@
+"""Linear layers with what surrounds them, behind one protocol: plain torch, and packed weights for the CPU kernels.
+
+The decoder is written in these five operations, so that it reads the same on every device while a CPU gets few,
+large operations (per-operation overhead is half of a small model's step there).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from serving.kernels.native import LANES, Epilogue, Kernels
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """weight: [out, in], or packed as its LinearOps wants it; bias: [out] or None."""
+
+    weight: Tensor
+    bias: Tensor | None
+    in_features: int
+    out_features: int
+
+
+class LinearOps(Protocol):
+    """x: [rows, in] in the model's dtype. Norm is RMSNorm with `eps`, its weight of shape [in]."""
+
+    def pack(self, weight: Tensor, bias: Tensor | None = None) -> Linear: ...
+
+    def pack_gate_up(self, gate: Linear, up: Linear) -> Linear:
+        """One layer of 2 x intermediate outputs from two plain ones."""
+        ...
+
+    def norm_linear(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+        """layer(norm(x)): [rows, out]."""
+        ...
+
+    def norm_swiglu(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+        """silu(gate(norm(x))) * up(norm(x)): [rows, intermediate]."""
+        ...
+
+    def add_linear(self, residual: Tensor, x: Tensor, layer: Linear) -> None:
+        """residual += layer(x), in place."""
+        ...
+
+    def norm_logits(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+        """layer(norm(x)) as float32: [rows, out]. The result is valid until the next call."""
+        ...
+
+    def embed(self, token_ids: Tensor, layer: Linear) -> Tensor:
+        """Rows of the layer's weight: [rows, in]."""
+        ...
+
+
+class TorchLinearOps:
+    """Plain torch, any device and dtype."""
+
+    def __init__(self, eps: float) -> None:
+        self.eps = eps
+
+    def pack(self, weight: Tensor, bias: Tensor | None = None) -> Linear:
+        return Linear(weight, bias, weight.shape[1], weight.shape[0])
+
+    def pack_gate_up(self, gate: Linear, up: Linear) -> Linear:
+        bias = None if gate.bias is None or up.bias is None else torch.cat((gate.bias, up.bias))
+        return self.pack(torch.cat((gate.weight, up.weight)), bias)
+
+    def norm_linear(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+        return F.linear(F.rms_norm(x, norm.shape, norm, self.eps), layer.weight, layer.bias)
+
+    def norm_swiglu(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+        gate, up = self.norm_linear(x, norm, layer).chunk(2, dim=-1)
+        return F.silu(gate).mul_(up)
+
+    def add_linear(self, residual: Tensor, x: Tensor, layer: Linear) -> None:
+        residual += F.linear(x, layer.weight, layer.bias)
+
+    def norm_logits(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+        return self.norm_linear(x, norm, layer).float()
+
+    def embed(self, token_ids: Tensor, layer: Linear) -> Tensor:
+        return layer.weight[token_ids]
+
+
+class NativeLinearOps:
+    """The CPU kernels: weights in strips of 16 outputs, norm before and activation after in the same call.
+
+    Each row's result is the same whatever the number of rows or threads.
+    """
+
+    def __init__(self, eps: float, kernels: Kernels, threads: int) -> None:
+        self.eps, self.kernels, self.threads = eps, kernels, threads
+        self._unit = 4 // kernels.dtype.itemsize  # bf16 goes in pairs
+        self._logits = torch.empty(0)
+
+    def pack(self, weight: Tensor, bias: Tensor | None = None) -> Linear:
+        outputs, inputs = weight.shape
+        return Linear(self._strips(weight), self._bias_strips(bias, outputs), inputs, outputs)
+
+    def pack_gate_up(self, gate: Linear, up: Linear) -> Linear:
+        """Strips alternate, so that a gate and its up projection meet in one tile."""
+        weight = torch.stack((gate.weight, up.weight), dim=1).flatten(0, 1)
+        bias = None
+        if gate.bias is not None and up.bias is not None:
+            bias = torch.stack((gate.bias.view(-1, LANES), up.bias.view(-1, LANES)), dim=1).flatten()
+        assert gate.out_features % LANES == 0
+        return Linear(weight, bias, gate.in_features, 2 * gate.out_features)
+
+    def norm_linear(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+        return self._run(layer, x, norm, self._rows_of(layer, x), Epilogue.STORE)
+
+    def norm_swiglu(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+        out = torch.empty(x.shape[0], layer.out_features // 2, dtype=x.dtype)
+        return self._run(layer, x, norm, out, Epilogue.SILU_MUL)
+
+    def add_linear(self, residual: Tensor, x: Tensor, layer: Linear) -> None:
+        assert residual.shape[1] % LANES == 0
+        self._run(layer, x, None, residual, Epilogue.ADD_TO_OUTPUT)
+
+    def norm_logits(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+        # Fresh megabytes cost page faults on every step: keep the largest buffer so far.
+        if self._logits.shape[0] < x.shape[0]:
+            self._logits = torch.empty(x.shape[0], _padded(layer.out_features))
+        out = self._run(layer, x, norm, self._logits[: x.shape[0]], Epilogue.STORE_FLOAT32)
+        return out[:, : layer.out_features]
+
+    def embed(self, token_ids: Tensor, layer: Linear) -> Tensor:
+        rows = layer.weight[token_ids // LANES, :, token_ids % LANES]  # [rows, in / unit, unit]
+        return rows.flatten(1)
+
+    def _strips(self, weight: Tensor) -> Tensor:
+        """[out, in] -> [out / 16, in / unit, 16, unit], the last strip padded with zeros."""
+        outputs, inputs = weight.shape
+        assert inputs % LANES == 0, "the kernels' rows are whole vectors"
+        padded = F.pad(weight.to(self.kernels.dtype), (0, 0, 0, _padded(outputs) - outputs))
+        return padded.view(-1, LANES, inputs // self._unit, self._unit).transpose(1, 2).contiguous()
+
+    def _bias_strips(self, bias: Tensor | None, outputs: int) -> Tensor | None:
+        return None if bias is None else F.pad(bias.float(), (0, _padded(outputs) - outputs)).contiguous()
+
+    def _rows_of(self, layer: Linear, x: Tensor) -> Tensor:
+        assert layer.out_features % LANES == 0
+        return torch.empty(x.shape[0], layer.out_features, dtype=x.dtype)
+
+    def _run(self, layer: Linear, x: Tensor, norm: Tensor | None, out: Tensor, epilogue: Epilogue) -> Tensor:
+        assert x.is_contiguous()
+        normed = torch.empty_like(x) if norm is not None else None
+        self.kernels.linear(
+            out.data_ptr(),
+            x.data_ptr(),
+            None if norm is None else norm.data_ptr(),
+            None if normed is None else normed.data_ptr(),
+            self.eps,
+            layer.weight.data_ptr(),
+            None if layer.bias is None else layer.bias.data_ptr(),
+            x.shape[0],
+            layer.weight.shape[0] * LANES,
+            layer.in_features,
+            out.shape[1],
+            epilogue,
+            self.threads,
+        )
+        return out
+
+
+def _padded(outputs: int) -> int:
+    return -(-outputs // LANES) * LANES
