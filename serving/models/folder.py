@@ -1,0 +1,32 @@
+"""The files of a model, wherever they come from."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import Path
+
+from serving.models.architecture import Architecture
+from serving.models.card import read_tokenizer
+from serving.models.weights import Weights
+
+MODEL_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "model-*.safetensors",  # not *.safetensors: some models carry a second copy in their own format
+)
+
+
+def is_model_file(name: str) -> bool:
+    return any(fnmatch(name, pattern) for pattern in MODEL_FILES)
+
+
+def check_folder(folder: Path) -> None:
+    """Raises ModelLoadError, in one sentence, unless the folder holds a model that we can run."""
+    Architecture.from_folder(folder)
+    Weights.open(folder)
+    read_tokenizer(folder)

@@ -1,0 +1,50 @@
+"""Models by Hugging Face id."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    IncompleteSnapshotError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+)
+
+from serving.errors import ModelLoadError
+from serving.models.folder import MODEL_FILES
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+
+
+def is_hub_id(model: str) -> bool:
+    """Whether this can be `owner/name`."""
+    return _HUB_ID.fullmatch(model) is not None
+
+
+def snapshot(model: str) -> Path:
+    """The model's folder in the hub's own cache, which other tools of the machine share (HF_HOME).
+
+    HF_HUB_OFFLINE, HF_ENDPOINT and HF_TOKEN mean what they always do. Raises ModelLoadError.
+    """
+    try:
+        return Path(snapshot_download(model, allow_patterns=list(MODEL_FILES)))
+    except Exception as error:  # the client also lets errors of its HTTP library through
+        raise ModelLoadError(_sentence(model, error)) from error
+
+
+def _sentence(model: str, error: Exception) -> str:
+    match error:
+        case GatedRepoError():
+            return f"{model} is gated on the hub: accept its terms there and set HF_TOKEN."
+        case RepositoryNotFoundError():
+            return f"{model} is neither a local path nor a model on the hub (a private one needs HF_TOKEN)."
+        case IncompleteSnapshotError():
+            return f"{model} is only partly in the local cache, and the hub is offline or cannot be reached."
+        case LocalEntryNotFoundError():
+            return f"{model} is not in the local cache, and the hub is offline or cannot be reached."
+        case _:
+            reason = str(error).strip().partition("\n")[0].rstrip(".")
+            return f"{model} cannot be fetched from the hub: {reason or type(error).__name__}."

@@ -1,0 +1,53 @@
+"""From the `model` setting to a local folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from serving.errors import ModelLoadError
+from serving.models.folder import check_folder
+
+
+def resolve(model: str, cache_dir: Path) -> Path:
+    """A checked local folder with the model's configuration, safetensors and tokenizer.
+
+    `model` is `default`, a folder, a .gguf file, `s3://bucket/prefix` or a Hugging Face id; an existing path
+    wins over an id. Downloads and conversions are kept in `cache_dir`, hub models in the hub's own cache.
+    Raises ModelLoadError, in one sentence.
+    """
+    folder = _locate(model, cache_dir)
+    check_folder(folder)
+    return folder
+
+
+def _locate(model: str, cache_dir: Path) -> Path:
+    # Each client is imported only where it is used: a start that needs none should not wait for them.
+    path = Path(model).expanduser()
+    if model == "default":
+        from serving.models.default_model import default_model
+
+        return default_model(cache_dir)
+    if model.startswith("s3://"):
+        from serving.models import s3
+
+        return s3.fetched(model, cache_dir)
+    if path.suffix == ".gguf":
+        from serving.models import gguf
+
+        return gguf.converted(path, cache_dir)
+    if path.is_dir():
+        return path
+    return _from_hub(model, path)
+
+
+def _from_hub(model: str, path: Path) -> Path:
+    from serving.models import hub
+
+    if path.exists():
+        raise ModelLoadError(f"{model} is a file, but neither a folder nor a .gguf file.")
+    if not hub.is_hub_id(model):
+        raise ModelLoadError(
+            f"model {model!r} is not found: it must be `default`, a folder, a .gguf file, s3://bucket/prefix "
+            "or a Hugging Face id (owner/name)."
+        )
+    return hub.snapshot(model)
