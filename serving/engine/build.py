@@ -1,4 +1,4 @@
-"""From a configuration to an engine that can step: find the model, choose dtype and kernels, size the cache."""
+"""From a configuration to an engine: find the model, choose dtype and kernels, size the cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from serving.config import EngineConfig, ServeConfig
 from serving.drafting.base import DraftChannel
-from serving.engine.attention.base import AttentionBackend, HeadNorms, kv_bytes_per_token
+from serving.engine.attention.base import AttentionBackend, kv_bytes_per_token
 from serving.engine.attention.native import NativeAttention
 from serving.engine.attention.torch_backend import TorchAttention
 from serving.engine.batch import Packer
@@ -60,8 +60,8 @@ def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation:
     blocks = BlockManager(_num_blocks(config.engine, architecture, placement), config.engine.block_size)
     if blocks.capacity_tokens < max_model_len:
         raise ConfigError(
-            f"engine.max_model_len {max_model_len} does not fit the KV cache of {blocks.capacity_tokens} tokens: "
-            "lower it or raise engine.kv_cache_memory"
+            f"engine.max_model_len {max_model_len} does not fit the KV cache of {blocks.capacity_tokens} "
+            "tokens: lower it or raise engine.kv_cache_memory"
         )
     card = read_card(folder, config.model_name, architecture, max_model_len, _dtype_name(placement.dtype))
     attention = _attention(config.engine, architecture, decoder, placement, blocks.num_blocks, max_model_len)
@@ -93,12 +93,13 @@ def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation:
 
 
 def choose_placement(config: ServeConfig, architecture: Architecture) -> Placement:
-    """Device, dtype and kernels. `auto` dtype on a CPU is decided by timing both on the model's own shapes."""
+    """Device, dtype and kernels. On a CPU, dtype `auto` is decided by timing both on the model's shapes."""
     device = _device(config.engine)
     threads = config.engine.num_threads or os.cpu_count() or 1
     torch.set_num_threads(threads)
     candidates = [
-        _at(config, architecture, device, threads, dtype) for dtype in _dtypes(config.dtype, device)
+        Placement(device, dtype, threads, _kernels(config, architecture, device, dtype))
+        for dtype in _dtypes(config.dtype, device)
     ]
     if len(candidates) == 1:
         return candidates[0]
@@ -119,13 +120,6 @@ def _dtypes(wanted: str, device: torch.device) -> list[torch.dtype]:
     if device.type == "cuda":
         return [torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16]
     return [torch.bfloat16, torch.float32]
-
-
-def _at(
-    config: ServeConfig, architecture: Architecture, device: torch.device, threads: int, dtype: torch.dtype
-) -> Placement:
-    kernels = _kernels(config, architecture, device, dtype)
-    return Placement(device, dtype, threads, kernels)
 
 
 def _kernels(
@@ -160,11 +154,9 @@ def _no_native(a: Architecture, device: torch.device, dtype: torch.dtype) -> str
 def _time_linear(architecture: Architecture, placement: Placement) -> float:
     """Seconds of one MLP projection at a few rows: the median of 20."""
     ops = _linear_ops(architecture, placement)
-    layer = ops.pack(
-        torch.zeros(architecture.intermediate_size, architecture.hidden_size, dtype=placement.dtype)
-    )
-    x = torch.zeros(8, architecture.hidden_size, dtype=placement.dtype)
-    norm = torch.ones(architecture.hidden_size, dtype=placement.dtype)
+    outputs, inputs, dtype = architecture.intermediate_size, architecture.hidden_size, placement.dtype
+    layer = ops.pack(torch.zeros(outputs, inputs, dtype=dtype))
+    x, norm = torch.zeros(8, inputs, dtype=dtype), torch.ones(inputs, dtype=dtype)
     return _median_time(lambda: ops.norm_linear(x, norm, layer))
 
 
@@ -219,12 +211,7 @@ def _attention(
     num_blocks: int,
     max_model_len: int,
 ) -> AttentionBackend:
-    norms = [
-        HeadNorms(layer.q_norm, layer.k_norm)
-        if layer.q_norm is not None and layer.k_norm is not None
-        else None
-        for layer in decoder.layers
-    ]
+    norms = [layer.head_norms for layer in decoder.layers]
     sizes = {"num_blocks": num_blocks, "block_size": engine.block_size, "max_model_len": max_model_len}
     if placement.kernels is not None:
         return NativeAttention(architecture, placement.kernels, norms, threads=placement.threads, **sizes)

@@ -131,7 +131,7 @@ class Engine:
     def _verify(
         self, plan: StepPlan, trees: list[DraftTree], batch: Batch, logits: Tensor
     ) -> list[VerifyResult]:
-        """The target's own tokens along each tree: for the decodes, then for the prompts that are complete."""
+        """The target's own tokens along each tree: for decodes, then for prompts that are complete."""
         sequences = [decode.seq for decode in plan.decodes] + [c.seq for c in plan.prefills if c.last]
         first_row = [int(row) for row in batch.logit_start if row >= 0]
         walked = trees + [DraftTree.empty(s.seq_id, len(s.token_ids)) for s in sequences[len(trees) :]]

@@ -1,4 +1,4 @@
-"""The step loop's side of drafting: which sequences want trees, what the drafter must be told, what came back."""
+"""The step loop's side of drafting: who wants trees, what the drafter must be told, what came back."""
 
 from __future__ import annotations
 

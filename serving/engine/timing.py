@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields
 class StepTimes:
     """Seconds by phase, of one step or summed over many.
 
-    schedule: planning and packing; draft: the drafter's own compute; wire: the rest of the round trip that the
-    step waited for; forward: packed rows in, logits out; sample: choosing tokens and walking trees;
-    compact: moving accepted KV; output: committing tokens and making deltas.
+    schedule: planning and packing; draft: the drafter's own compute; wire: the rest of the round trip
+    that the step waited for; forward: packed rows in, logits out; sample: choosing tokens and walking
+    trees; compact: moving accepted KV; output: committing tokens and making deltas.
     """
 
     schedule: float = 0.0
@@ -27,7 +27,7 @@ class StepTimes:
 
     @property
     def total(self) -> float:
-        return sum(getattr(self, field.name) for field in fields(self))
+        return float(sum(getattr(self, field.name) for field in fields(self)))
 
     @contextmanager
     def measure(self, phase: str) -> Iterator[None]:

@@ -14,6 +14,7 @@ from serving.kernels.build import load_library
 
 LANES = 16
 DTYPES = (torch.bfloat16, torch.float32)
+STEP_ARRAYS = ("row_start", "num_new", "context", "is_chain", "block_table", "parents", "positions", "slots")
 
 
 class Epilogue(IntEnum):
@@ -42,8 +43,7 @@ class Step(Structure):
 
     _fields_ = (
         *((name, c_int64) for name in ("num_seqs", "num_rows", "max_blocks")),
-        *((name, c_void_p) for name in ("row_start", "num_new", "context", "is_chain", "block_table")),
-        *((name, c_void_p) for name in ("parents", "positions", "slots")),
+        *((name, c_void_p) for name in STEP_ARRAYS),
     )
 
 
@@ -53,25 +53,14 @@ class Kernels:
     def __init__(self, dtype: torch.dtype, cache_dir: Path) -> None:
         assert dtype in DTYPES
         library, suffix = load_library(cache_dir), str(dtype).removeprefix("torch.")
-        shape, step = POINTER(Shape), POINTER(Step)
-        sizes = (c_int64,) * 4
+        shape, step, pointer, size = POINTER(Shape), POINTER(Step), c_void_p, c_int64
         self.linear = _function(
-            library, f"linear_{suffix}", *(c_void_p,) * 4, c_float, *(c_void_p,) * 2, *sizes, c_int, c_int
+            library, f"linear_{suffix}", *[pointer] * 4, c_float, *[pointer] * 2, *[size] * 4, c_int, c_int
         )
         self.attention = _function(
-            library,
-            f"attention_{suffix}",
-            shape,
-            step,
-            *(c_void_p,) * 6,
-            c_float,
-            *(c_void_p,) * 2,
-            c_int64,
-            c_int,
+            library, f"attention_{suffix}", shape, step, *[pointer] * 6, c_float, *[pointer] * 2, size, c_int
         )
-        self.move_slots = _function(
-            library, f"move_slots_{suffix}", shape, c_int64, c_int64, *(c_void_p,) * 4, c_int64
-        )
+        self.move_slots = _function(library, f"move_slots_{suffix}", shape, size, size, *[pointer] * 4, size)
         self.dtype = dtype
 
 

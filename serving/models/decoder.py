@@ -15,13 +15,20 @@ from serving.models.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
+class HeadNorms:
+    """RMSNorm weights of each query and each key head, [head_dim] (Qwen3)."""
+
+    query: Tensor
+    key: Tensor
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
-    """qkv: hidden -> (heads + 2 * kv_heads) * head_dim; q_norm, k_norm: [head_dim] with Qwen3, else None."""
+    """qkv: hidden -> (heads + 2 * kv_heads) * head_dim. head_norms are applied by attention."""
 
     input_norm: Tensor
     qkv: Linear
-    q_norm: Tensor | None
-    k_norm: Tensor | None
+    head_norms: HeadNorms | None
     out: Linear
     post_norm: Tensor
     gate_up: Linear
@@ -56,7 +63,7 @@ class Decoder:
     @classmethod
     def load(
         cls,
-        architecture: Architecture,
+        a: Architecture,
         weights: Weights,
         ops: LinearOps,
         dtype: torch.dtype,
@@ -64,7 +71,6 @@ class Decoder:
     ) -> Decoder:
         """Raises ModelLoadError for a missing tensor or one of the wrong shape."""
         reader = _Reader(weights, ops, dtype, device)
-        a = architecture
         layers = [_load_layer(reader, a, f"model.layers.{index}.") for index in range(a.num_layers)]
         vocabulary = (a.vocab_size, a.hidden_size)
         embedding = reader.linear("model.embed_tokens", *vocabulary)
@@ -123,8 +129,7 @@ def _load_layer(reader: _Reader, a: Architecture, prefix: str) -> Layer:
     return Layer(
         input_norm=reader.tensor(f"{prefix}input_layernorm.weight", a.hidden_size),
         qkv=reader.fused([f"{attention}{x}_proj" for x in "qkv"], [q, kv, kv], a.hidden_size, a.qkv_bias),
-        q_norm=reader.tensor(f"{attention}q_norm.weight", a.head_dim) if a.qk_norm else None,
-        k_norm=reader.tensor(f"{attention}k_norm.weight", a.head_dim) if a.qk_norm else None,
+        head_norms=_load_head_norms(reader, attention, a.head_dim) if a.qk_norm else None,
         out=reader.linear(f"{attention}o_proj", a.hidden_size, q, a.o_bias),
         post_norm=reader.tensor(f"{prefix}post_attention_layernorm.weight", a.hidden_size),
         gate_up=reader.ops.pack_gate_up(
@@ -133,3 +138,8 @@ def _load_layer(reader: _Reader, a: Architecture, prefix: str) -> Layer:
         ),
         down=reader.linear(f"{mlp}down_proj", a.hidden_size, a.intermediate_size, a.mlp_bias),
     )
+
+
+def _load_head_norms(reader: _Reader, prefix: str, head_dim: int) -> HeadNorms:
+    query, key = (reader.tensor(f"{prefix}{x}_norm.weight", head_dim) for x in "qk")
+    return HeadNorms(query, key)

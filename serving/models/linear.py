@@ -1,7 +1,7 @@
-"""Linear layers with what surrounds them, behind one protocol: plain torch, and packed weights for the CPU kernels.
+"""Linear layers with what surrounds them, behind one protocol: plain torch, or packed for the CPU kernels.
 
-The decoder is written in these five operations, so that it reads the same on every device while a CPU gets few,
-large operations (per-operation overhead is half of a small model's step there).
+The decoder is written in these operations, so that it reads the same on every device while a CPU gets few,
+large ones (per-operation overhead is half of a small model's step there).
 """
 
 from __future__ import annotations

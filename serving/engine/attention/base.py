@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -27,14 +26,6 @@ class AttentionBackend(Protocol):
     def move_slots(self, source: NDArray[np.int32], target: NDArray[np.int32]) -> None:
         """Copy keys and values of slots in every layer; sources ascend, and none lies before its target."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class HeadNorms:
-    """Per-head RMSNorm weights of one layer, [head_dim] each (Qwen3)."""
-
-    query: Tensor
-    key: Tensor
 
 
 def rope_table(architecture: Architecture, max_positions: int) -> Tensor:

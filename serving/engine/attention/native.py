@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from serving.engine.attention.base import HeadNorms, rope_table
+from serving.engine.attention.base import rope_table
 from serving.engine.batch import Batch
-from serving.kernels.native import LANES, Kernels, Shape, Step
+from serving.kernels.native import LANES, STEP_ARRAYS, Kernels, Shape, Step
 from serving.models.architecture import Architecture
+from serving.models.decoder import HeadNorms
 
 TILE = 6  # rows that the kernel scores at once; cpu.cpp's
 
@@ -55,16 +56,7 @@ class NativeAttention:
     def begin(self, batch: Batch) -> None:
         self._batch = batch  # keeps the arrays alive while the kernel reads them
         step = Step(batch.num_seqs, batch.num_rows, batch.block_table.shape[1])
-        for name in (
-            "row_start",
-            "num_new",
-            "context",
-            "is_chain",
-            "block_table",
-            "parents",
-            "positions",
-            "slots",
-        ):
+        for name in STEP_ARRAYS:
             array = getattr(batch, name)
             assert array.flags.c_contiguous
             setattr(step, name, array.ctypes.data)

@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from serving.engine.attention.base import HeadNorms, rope_table
+from serving.engine.attention.base import rope_table
 from serving.engine.batch import Batch
 from serving.models.architecture import Architecture
+from serving.models.decoder import HeadNorms
 
 
 class _Group(NamedTuple):
@@ -56,7 +57,7 @@ class TorchAttention:
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
         a = self._architecture
         heads, norms = qkv.view(len(qkv), -1, a.head_dim), self._norms[layer]
-        query, key, value = heads.split((a.num_heads, a.num_kv_heads, a.num_kv_heads), dim=1)
+        query, key, value = torch.split(heads, [a.num_heads, a.num_kv_heads, a.num_kv_heads], dim=1)
         if norms is not None:
             query = F.rms_norm(query, norms.query.shape, norms.query, a.rms_norm_eps)
             key = F.rms_norm(key, norms.key.shape, norms.key, a.rms_norm_eps)
