@@ -8,6 +8,7 @@ costs less than the launches it would take on a device.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -37,41 +38,52 @@ class Draw(NamedTuple):
 class Sampler:
     """Chooses tokens; a pure function of each row and its Draw."""
 
-    def choose(self, logits: Tensor, draws: Sequence[Draw]) -> list[int]:
-        """The token of each row of `logits` [len(draws), vocab] (float32).
+    def choose(self, logits: Tensor, draws: Sequence[Draw], rows: Sequence[int] | None = None) -> list[int]:
+        """The token of each draw; draws[i] is made from row rows[i] (default: i) of `logits`.
 
-        Ties go to the lowest id. NO_TOKEN for a row that has a NaN or no finite maximum.
+        logits: float32 [n, vocab]; rows that are not named are not touched. Ties go to the lowest id.
+        NO_TOKEN for a row that has a NaN or no finite maximum.
         """
-        assert logits.shape[0] == len(draws)
-        peaks = _peaks(logits)
-        tokens: list[int] = np.where(np.isfinite(peaks.logits), peaks.token_ids, NO_TOKEN).tolist()
-        for row, draw in enumerate(draws):
-            if not draw.params.greedy and tokens[row] != NO_TOKEN:
-                tokens[row] = _sample(logits[row].cpu().numpy(), peaks.logits[row], draw)
-        return tokens
+        rows = range(len(draws)) if rows is None else rows
+        return [
+            _choose(logits[row], peak, draw)
+            for row, peak, draw in zip(rows, _peaks(logits, rows), draws, strict=True)
+        ]
 
 
-class _Peaks(NamedTuple):
-    """The first largest logit of each row (a NaN counts as largest) and its token."""
+class _Peak(NamedTuple):
+    """The largest logit of a row (a NaN counts as largest), and the first token that has it."""
 
-    token_ids: NDArray[np.int64]
-    logits: NDArray[np.float32]
+    token: int
+    logit: float
 
 
-def _peaks(logits: Tensor) -> _Peaks:
+def _peaks(logits: Tensor, rows: Sequence[int]) -> list[_Peak]:
     if logits.device.type != "cpu":
-        values, indices = logits.max(dim=-1)
-        return _Peaks(indices.cpu().numpy(), values.cpu().numpy())
-    rows = logits.numpy()  # numpy's argmax is vectorised, torch's is not
-    ids = rows.argmax(axis=-1)
-    return _Peaks(ids, rows[np.arange(len(rows)), ids])
+        top = logits[list(rows)].max(dim=-1)
+        return [_Peak(*peak) for peak in zip(top.indices.tolist(), top.values.tolist(), strict=True)]
+    host = logits.numpy()  # numpy's argmax is vectorised, torch's is not
+    return [_peak(host[row]) for row in rows]
 
 
-def _sample(row: NDArray[np.float32], peak: np.float32, draw: Draw) -> int:
+def _peak(row: NDArray[np.float32]) -> _Peak:
+    token = int(row.argmax())
+    return _Peak(token, float(row[token]))
+
+
+def _choose(row: Tensor, peak: _Peak, draw: Draw) -> int:
+    if not math.isfinite(peak.logit):
+        return NO_TOKEN
+    if draw.params.greedy:
+        return peak.token
+    return _sample(row.cpu().numpy(), peak, draw)
+
+
+def _sample(row: NDArray[np.float32], peak: _Peak, draw: Draw) -> int:
     params = draw.params
-    logs = (row - peak) / max(params.temperature, _COLDEST)  # log weights: the peak has 0
+    logs = (row - peak.logit) / max(params.temperature, _COLDEST)  # log weights: the peak has 0
     key = noise_key(params.seed, draw.choice_index, draw.position)
-    alive = logs >= _least_log(logs, key)
+    alive = logs >= _least_log(peak.token, key)
     if params.min_p > 0.0 or params.top_k > 0 or params.top_p < 1.0:
         weights = np.exp(logs)
         alive &= weights >= _least_weight(weights, params)
@@ -80,9 +92,9 @@ def _sample(row: NDArray[np.float32], peak: np.float32, draw: Draw) -> int:
     return int(ids[scores.argmax()])
 
 
-def _least_log(logs: NDArray[np.float32], key: NoiseKey) -> float:
+def _least_log(peak_token: int, key: NoiseKey) -> float:
     """Tokens below it lose to the peak with any noise, so theirs need not be drawn."""
-    noise_of_peak = gumbel(np.array([logs.argmax()]), key)[0]
+    noise_of_peak = gumbel(np.array([peak_token]), key)[0]
     return float(noise_of_peak) - GUMBEL_MAX - 1e-3  # more than float32 rounds
 
 

@@ -84,6 +84,12 @@ def test_a_row_does_not_depend_on_the_other_rows(params, seed):
     assert choose(rows, *draws) == alone
 
 
+def test_draws_can_name_their_rows():
+    rows = torch.tensor([[0.0, 9.0, 0.0], [9.0, 0.0, 0.0], [0.0, 0.0, 9.0]])
+    assert SAMPLER.choose(rows, [Draw(GREEDY, 0, 1)] * 4, rows=[2, 0, 0, 1]) == [2, 1, 1, 0]
+    assert SAMPLER.choose(rows, [], rows=[]) == []
+
+
 LOGITS = np.log(np.array([0.32, 0.25, 0.17, 0.12, 0.08, 0.04, 0.02], np.float32))
 
 
