@@ -189,9 +189,9 @@ def test_lease_expires_when_silent_only():
     clock = Clock()
     target = drafter(clock)
     silent, busy = KEY, SeqKey("verifier-b", 2)
+    open_(target, busy)  # being opened first must not make it the first to go, nor shield the other
     open_(target, silent)
-    open_(target, busy)
-    propose(target, extend([1, 2, 3], key=silent), extend([1, 2, 3], key=busy))
+    propose(target, extend([1, 2, 3], key=busy), extend([1, 2, 3], key=silent))
     clock.now = 29.0
     assert propose(target, extend([1, 2, 3, 4], 3, busy)).unknown == ()
     clock.now = 31.0
