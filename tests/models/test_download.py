@@ -27,40 +27,40 @@ def test_whole_file(file_server: FileServer, target: Path, capfd: pytest.Capture
     file_server.files["/file"] = BODY
     fetch(file_server, target)
     assert target.read_bytes() == BODY
-    assert file_server.ranges == [None]
+    assert file_server.ranges("/file") == [None]
     assert list(target.parent.iterdir()) == [target]
     assert "file.bin: 100%" in capfd.readouterr().err
 
 
 def test_interruptions_resume_where_they_were(file_server: FileServer, target: Path) -> None:
     file_server.files["/file"] = BODY
-    file_server.cuts = [1000, 500, None]
+    file_server.cuts["/file"] = [1000, 500, None]
     fetch(file_server, target)
     assert target.read_bytes() == BODY
-    assert file_server.ranges == [None, "bytes=1000-", "bytes=1500-"]
+    assert file_server.ranges("/file") == [None, "bytes=1000-", "bytes=1500-"]
 
 
 def test_a_later_call_resumes(file_server: FileServer, target: Path) -> None:
     file_server.files["/file"] = BODY
-    file_server.cuts = [100] * ATTEMPTS
+    file_server.cuts["/file"] = [100] * ATTEMPTS
     with pytest.raises(
         DownloadError, match=f"interrupted {ATTEMPTS} times, last by: .*500 of {len(BODY)} bytes"
     ):
         fetch(file_server, target)
     assert not target.exists()
-    file_server.ranges.clear()
+    file_server.requests.clear()
     fetch(file_server, target)
     assert target.read_bytes() == BODY
-    assert file_server.ranges == ["bytes=500-"]
+    assert file_server.ranges("/file") == ["bytes=500-"]
 
 
 def test_server_without_ranges_starts_over(file_server: FileServer, target: Path) -> None:
     file_server.files["/file"] = BODY
     file_server.honours_ranges = False
-    file_server.cuts = [1000, None]
+    file_server.cuts["/file"] = [1000, None]
     fetch(file_server, target)
     assert target.read_bytes() == BODY
-    assert file_server.ranges == [None, "bytes=1000-"]
+    assert file_server.ranges("/file") == [None, "bytes=1000-"]
 
 
 def test_part_that_is_complete_is_only_verified(file_server: FileServer, target: Path) -> None:
@@ -68,7 +68,7 @@ def test_part_that_is_complete_is_only_verified(file_server: FileServer, target:
     target.with_name("file.bin.part").write_bytes(BODY)
     fetch(file_server, target)
     assert target.read_bytes() == BODY
-    assert file_server.ranges == [f"bytes={len(BODY)}-"]
+    assert file_server.ranges("/file") == [f"bytes={len(BODY)}-"]
 
 
 def test_wrong_content_is_removed_so_that_the_next_call_can_succeed(
@@ -85,7 +85,7 @@ def test_wrong_content_is_removed_so_that_the_next_call_can_succeed(
 
 def test_server_errors_are_retried(file_server: FileServer, target: Path) -> None:
     file_server.files["/file"] = BODY
-    file_server.statuses = [503, 500]
+    file_server.statuses["/file"] = [503, 500]
     fetch(file_server, target)
     assert target.read_bytes() == BODY
 
@@ -93,7 +93,7 @@ def test_server_errors_are_retried(file_server: FileServer, target: Path) -> Non
 def test_refusals_are_not_retried(file_server: FileServer, target: Path) -> None:
     with pytest.raises(DownloadError, match="the server answered 404"):
         fetch(file_server, target)
-    assert len(file_server.ranges) == 1
+    assert len(file_server.requests) == 1
 
 
 def test_local_file_url(tmp_path: Path, target: Path) -> None:
