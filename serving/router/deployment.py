@@ -1,0 +1,89 @@
+"""The router as a Ray Serve deployment: where HTTP, the service and the verifiers' handle meet."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from fastapi import FastAPI
+from ray import serve
+from ray.exceptions import NodeDiedError, OwnerDiedError, RayActorError, RayTaskError, WorkerCrashedError
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
+from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
+
+from serving.api.app import create_app
+from serving.config import ServeConfig
+from serving.errors import CanopyError, OverloadedError, UnavailableError
+from serving.logs import configure_logging
+from serving.router.service import Service
+from serving.types import GenerationRequest, ModelCard, TokenDelta
+
+_LOST = (
+    RayActorError,
+    WorkerCrashedError,
+    NodeDiedError,
+    OwnerDiedError,
+    DeploymentUnavailableError,
+    ReplicaUnavailableError,
+)
+
+
+class VerifierPool:
+    """The verifier deployment as a `Backend`: `describe()` and the streaming `generate(request)`."""
+
+    def __init__(self, handle: DeploymentHandle[Any]) -> None:
+        self._handle = handle
+        self._streaming = handle.options(stream=True)
+
+    async def describe(self) -> ModelCard:
+        with _callers_errors():
+            card: ModelCard = await self._handle.describe.remote()
+            return card
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[TokenDelta, None]:
+        complete = False
+        with _callers_errors():
+            deltas = cast(DeploymentResponseGenerator[Any], self._streaming.generate.remote(request))
+            try:
+                async for delta in deltas:
+                    complete = delta.finish_reason is not None
+                    yield delta
+            finally:
+                if not complete:
+                    deltas.cancel()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _callers_errors() -> Generator[None, None, None]:
+    """Ray's exceptions as CanopyErrors; the verifier's own come out of their wrapping."""
+    try:
+        yield
+    except RayTaskError as error:
+        if isinstance(error.cause, CanopyError):
+            raise error.cause from None
+        if isinstance(error.cause, _LOST):
+            raise _lost() from error
+        raise
+    except BackPressureError as error:
+        raise OverloadedError("every verifier's queue is full; try again later") from error
+    except _LOST as error:
+        raise _lost() from error
+
+
+def _lost() -> UnavailableError:
+    return UnavailableError("the verifier that worked on this request was lost; try again")
+
+
+@serve.deployment
+@serve.ingress()
+class Router:
+    """Stateless: any number of replicas. `verifier` is the verifier deployment's handle."""
+
+    def __init__(self, config: ServeConfig, verifier: DeploymentHandle[Any]) -> None:
+        configure_logging(config.log_level)
+        self._service = Service(config, VerifierPool(verifier))
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        """Called by Serve once the replica is constructed. Serve's proxy adds the X-Request-Id header."""
+        return create_app(self._service, set_request_id=False)

@@ -1,0 +1,53 @@
+"""What every HTTP route shares: the configuration, the verifiers, and the model once they have shown it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from serving.config import ServeConfig
+from serving.errors import CanopyError, UnavailableError
+from serving.metrics import RouterMetrics
+from serving.router.backend import Backend
+from serving.router.model import ServedModel
+
+logger = logging.getLogger(__name__)
+
+_DESCRIBE_TIMEOUT_S = 10.0
+_RETRY_S = 0.5
+
+
+class Service:
+    """Not ready until `connect` has read a verifier's card."""
+
+    def __init__(self, config: ServeConfig, backend: Backend) -> None:
+        self.config = config
+        self.backend = backend
+        self.metrics = RouterMetrics(config.model_name)
+        self._model: ServedModel | None = None
+        self._why_not_ready = "the model is being loaded"
+
+    @property
+    def model(self) -> ServedModel:
+        """Raises UnavailableError, saying why, before there is one."""
+        if self._model is None:
+            raise UnavailableError(f"not ready: {self._why_not_ready}")
+        return self._model
+
+    async def connect(self) -> None:
+        """Ask for the model's card until a verifier hands it out."""
+        while self._model is None:
+            try:
+                card = await asyncio.wait_for(self.backend.describe(), _DESCRIBE_TIMEOUT_S)
+                self._model = ServedModel(card)
+            except TimeoutError:
+                self._why_not_ready = "no verifier has answered yet"
+            except CanopyError as error:
+                self._why_not_ready = str(error)
+            except Exception:
+                logger.exception("cannot describe the model")
+                self._why_not_ready = "the verifier cannot describe its model; the log says why"
+            else:
+                logger.info("ready", extra={"fields": {"model": card.name, "fingerprint": card.fingerprint}})
+                return
+            await asyncio.sleep(_RETRY_S)

@@ -1,0 +1,53 @@
+"""Text to token ids and back, without transformers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import tokenizers
+
+from serving.errors import ModelLoadError
+
+# Encoding this many characters takes about a millisecond: longer texts leave the event loop.
+_LONG_TEXT = 4096
+
+
+class Tokenizer:
+    """A `tokenizer.json`, with the lookups that detokenising token by token needs.
+
+    Raises ModelLoadError when the file cannot be read.
+    """
+
+    def __init__(self, tokenizer_json: bytes) -> None:
+        try:
+            self._inner = tokenizers.Tokenizer.from_buffer(tokenizer_json)
+        except Exception as error:  # the library raises nothing narrower
+            raise ModelLoadError(f"tokenizer.json cannot be read: {error}") from error
+        self._inner.no_truncation()
+        self._inner.no_padding()
+        added = self._inner.get_added_tokens_decoder()
+        self.special_ids = frozenset(token_id for token_id, token in added.items() if token.special)
+
+    @property
+    def byte_level(self) -> bool:
+        """Whether a token's characters stand for bytes (GPT-2's alphabet), and nothing else is done."""
+        decoder = self._inner.decoder
+        return decoder is not None and json.loads(decoder.__getstate__())["type"] == "ByteLevel"
+
+    async def encode(self, text: str, *, add_special_tokens: bool) -> tuple[int, ...]:
+        if len(text) < _LONG_TEXT:
+            return self._encode(text, add_special_tokens)
+        return await asyncio.to_thread(self._encode, text, add_special_tokens)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Text of the whole sequence; special tokens and ids without a token leave nothing."""
+        return self._inner.decode(token_ids, skip_special_tokens=True)
+
+    def token(self, token_id: int) -> str | None:
+        """The token as the vocabulary writes it; None where the vocabulary has a hole."""
+        return self._inner.id_to_token(token_id)
+
+    def _encode(self, text: str, add_special_tokens: bool) -> tuple[int, ...]:
+        return tuple(self._inner.encode(text, add_special_tokens=add_special_tokens).ids)

@@ -1,0 +1,137 @@
+"""The whole HTTP application under a real server, over a verifier that says what a test scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import tokenizers
+import uvicorn
+from tiny_tokenizers import BOS, CHATML, EOS, byte_level
+
+from serving.api.app import create_app
+from serving.config import RouterConfig, ServeConfig
+from serving.errors import UnavailableError
+from serving.router.service import Service
+from serving.types import FinishReason, GenerationRequest, ModelCard, SpeculationStats, TokenDelta
+
+TOKENIZER = tokenizers.Tokenizer.from_buffer(byte_level())
+EOS_ID = TOKENIZER.token_to_id(EOS)
+MODEL = "tiny"
+CARD = ModelCard(
+    name=MODEL,
+    fingerprint="fp-1",
+    max_model_len=200,
+    vocab_size=TOKENIZER.get_vocab_size(),
+    eos_token_ids=(EOS_ID,),
+    tokenizer_json=byte_level(),
+    chat_template=CHATML,
+    bos_token=BOS,
+    eos_token=EOS,
+    created=1_700_000_000,
+)
+
+# What a verifier does next: send tokens, wait (seconds), or fail.
+Event = TokenDelta | float | Exception
+Script = Callable[[GenerationRequest], Iterable[Event]]
+
+
+def encode(text: str) -> list[int]:
+    return TOKENIZER.encode(text, add_special_tokens=False).ids
+
+
+def says(text: str, *, by: int = 2, pause: float = 0.0, eos: bool = True) -> Script:
+    """Answer with `text`, `by` tokens a step, then EOS; cut at max_tokens as an engine does."""
+
+    def script(request: GenerationRequest) -> Iterator[Event]:
+        token_ids = encode(text) + [EOS_ID] * eos
+        limit = request.params.max_tokens
+        reason = FinishReason.STOP if eos and len(token_ids) <= limit else FinishReason.LENGTH
+        token_ids = token_ids[:limit]
+        stats = SpeculationStats()
+        for start in range(0, len(token_ids), by):
+            step = tuple(token_ids[start : start + by])
+            stats.record(drafted=by, accepted=len(step) - 1, committed=len(step))
+            last = start + by >= len(token_ids)
+            if pause:
+                yield pause
+            yield TokenDelta(request.request_id, step, reason if last else None, stats=stats)
+
+    return script
+
+
+@dataclass
+class ScriptedVerifier:
+    """A `Backend`. It remembers what it was asked, and which requests were aborted."""
+
+    card: ModelCard = CARD
+    script: Script = field(default_factory=lambda: says("hello world"))
+    up: bool = True
+    requests: list[GenerationRequest] = field(default_factory=list)
+    aborted: list[str] = field(default_factory=list)
+
+    async def describe(self) -> ModelCard:
+        if not self.up:
+            raise UnavailableError("no verifier is up")
+        return self.card
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[TokenDelta, None]:
+        self.requests.append(request)
+        finished = False
+        try:
+            for event in self.script(request):
+                if isinstance(event, float):
+                    await asyncio.sleep(event)
+                elif isinstance(event, Exception):
+                    finished = True
+                    raise event
+                else:
+                    finished = event.finish_reason is not None
+                    yield event
+        finally:
+            if not finished:
+                self.aborted.append(request.request_id)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server on loopback."""
+
+    url: str
+    verifier: ScriptedVerifier
+
+
+def config(**router: object) -> ServeConfig:
+    return ServeConfig(served_model_name=MODEL, router=RouterConfig(**router))
+
+
+@contextmanager
+def serve(verifier: ScriptedVerifier | None = None, settings: ServeConfig | None = None) -> Iterator[Running]:
+    verifier = verifier or ScriptedVerifier()
+    app = create_app(Service(settings or config(), verifier))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    eventually(lambda: server.started)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield Running(f"http://127.0.0.1:{port}", verifier)
+    finally:
+        server.should_exit = True
+        thread.join(timeout=10)
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    """Wait until `condition` holds; fail when it does not in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def without_template() -> ModelCard:
+    return replace(CARD, chat_template=None)

@@ -1,0 +1,61 @@
+"""Readiness: the service keeps asking, and says why it is not ready."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from http_harness import CARD, ScriptedVerifier, config
+
+from serving.errors import UnavailableError
+from serving.router import service as service_module
+from serving.router.service import Service
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_module, "_RETRY_S", 0.01)
+
+
+async def test_ready_once_a_verifier_is_up() -> None:
+    verifier = ScriptedVerifier(up=False)
+    service = Service(config(), verifier)
+    connecting = asyncio.create_task(service.connect())
+    await asyncio.sleep(0.03)
+    with pytest.raises(UnavailableError, match="no verifier is up"):
+        _ = service.model
+    verifier.up = True
+    await asyncio.wait_for(connecting, 2)
+    assert service.model.card is verifier.card
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"tokenizer_json": b"{}"}, "tokenizer.json cannot be read"),
+        ({"chat_template": "{% if %}"}, "does not parse"),
+    ],
+)
+async def test_an_unusable_model_is_never_ready(wrong: dict[str, object], reason: str) -> None:
+    service = Service(config(), ScriptedVerifier(card=replace(CARD, **wrong)))
+    connecting = asyncio.create_task(service.connect())
+    await asyncio.sleep(0.03)
+    with pytest.raises(UnavailableError, match=reason):
+        _ = service.model
+    connecting.cancel()
+
+
+async def test_a_silent_verifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_module, "_DESCRIBE_TIMEOUT_S", 0.01)
+
+    class Silent(ScriptedVerifier):
+        async def describe(self) -> None:
+            await asyncio.sleep(60)
+
+    service = Service(config(), Silent())
+    connecting = asyncio.create_task(service.connect())
+    await asyncio.sleep(0.05)
+    with pytest.raises(UnavailableError, match="no verifier has answered"):
+        _ = service.model
+    connecting.cancel()
