@@ -1,0 +1,148 @@
+"""What clients may ask: OpenAI's completion requests, with the extensions that vLLM's users know.
+
+Parsing is strict (`"5"` is no number, `true` no integer, NaN nothing). A null means the default. What is not
+declared here is kept in `model_extra`, for `no_ops` to accept or refuse by name.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+_I64 = 2**63
+_MAX_STOPS = 16
+
+# `extra="allow"` only defers the refusal, so the OpenAPI document says what will happen.
+_REFUSE_UNKNOWN = ConfigDict(
+    strict=True, allow_inf_nan=False, extra="allow", json_schema_extra={"additionalProperties": False}
+)
+_FORBID_UNKNOWN = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
+
+
+def _text_or_list(value: Any) -> str | None:
+    """Which branch of `str | list` a value belongs to; None: neither."""
+    if isinstance(value, str):
+        return "<text>"
+    return "<list>" if isinstance(value, list) else None
+
+
+def _prompt_kind(value: Any) -> str | None:
+    if not isinstance(value, list):
+        return "<text>" if isinstance(value, str) else None
+    first = value[0] if value else ""
+    if isinstance(first, str):
+        return "<texts>"
+    return "<id lists>" if isinstance(first, list) else "<ids>"
+
+
+class TextPart(BaseModel):
+    model_config = _FORBID_UNKNOWN
+
+    type: Literal["text"]
+    text: str
+
+
+Content = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[list[TextPart], Tag("<list>")],
+    Discriminator(
+        _text_or_list,
+        custom_error_type="content",
+        custom_error_message="must be a string or a list of text parts",
+    ),
+]
+
+NonEmpty = Annotated[str, Field(min_length=1)]
+Stop = Annotated[
+    Annotated[NonEmpty, Tag("<text>")]
+    | Annotated[list[NonEmpty], Field(max_length=_MAX_STOPS), Tag("<list>")],
+    Discriminator(
+        _text_or_list, custom_error_type="stop", custom_error_message="must be a string or a list of strings"
+    ),
+]
+
+Prompt = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[list[str], Field(min_length=1), Tag("<texts>")]
+    | Annotated[list[int], Tag("<ids>")]
+    | Annotated[list[list[int]], Tag("<id lists>")],
+    Discriminator(
+        _prompt_kind,
+        custom_error_type="prompt",
+        custom_error_message="must be a string, a list of strings, a list of token ids or a list of such",
+    ),
+]
+
+
+class ChatMessage(BaseModel):
+    """One turn. `developer` is the newer word for `system`. Text parts are joined by newlines."""
+
+    model_config = _REFUSE_UNKNOWN
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Content
+    name: str | None = None
+
+    def for_template(self) -> dict[str, str]:
+        """The message as chat templates know it."""
+        text = self.content if isinstance(self.content, str) else "\n".join(p.text for p in self.content)
+        message = {"role": "system" if self.role == "developer" else self.role, "content": text}
+        return message if self.name is None else message | {"name": self.name}
+
+
+class StreamOptions(BaseModel):
+    model_config = _FORBID_UNKNOWN
+
+    include_usage: bool = False
+
+
+class CompletionRequest(BaseModel):
+    """What both endpoints share. `user` is accepted for the client's own bookkeeping; it changes nothing."""
+
+    model_config = _REFUSE_UNKNOWN
+
+    model: str
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2, description="0 is greedy; default 1.")] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=-1, description="-1 or 0: off.")] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    seed: Annotated[int, Field(ge=-_I64, lt=_I64, description="Drawn and reported if not given.")] | None = (
+        None
+    )
+    stop: Stop | None = None
+    stop_token_ids: list[int] | None = None
+    n: Annotated[int, Field(ge=1)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    user: str | None = None
+    num_speculative_tokens: (
+        Annotated[int, Field(ge=0, le=255, description="Cap on draft tokens per step; 0: plain decoding.")]
+        | None
+    ) = None
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        if self.stop is None:
+            return ()
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+
+class ChatCompletionRequest(CompletionRequest):
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    max_completion_tokens: Annotated[int, Field(ge=1, description="The newer name of max_tokens.")] | None = (
+        None
+    )
+
+
+class TextCompletionRequest(CompletionRequest):
+    prompt: Prompt
+
+    @property
+    def prompts(self) -> list[str | list[int]]:
+        """Each is completed on its own."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        if not self.prompt or isinstance(self.prompt[0], int):
+            return [cast(list[int], self.prompt)]
+        return cast(list[str | list[int]], self.prompt)

@@ -1,0 +1,124 @@
+"""What the API answers, as typed dictionaries: they document the fields and cost nothing per token."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+Finish = Literal["stop", "length"]
+
+
+class Usage(TypedDict):
+    """True counts: every token up to the end of each choice, whatever the number of chunks."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class Speculation(TypedDict):
+    """Extension: how speculation went, summed over the choices, and the seed that repeats this answer.
+
+    tau: mean tokens committed per decode step. The counts are null where no verifier reported any.
+    """
+
+    draft_tokens: int | None
+    accepted_tokens: int | None
+    steps: int | None
+    tau: float | None
+    seed: int
+
+
+class Message(TypedDict):
+    role: Literal["assistant"]
+    content: str
+
+
+class Delta(TypedDict, total=False):
+    role: Literal["assistant"]
+    content: str
+
+
+class ChatChoice(TypedDict):
+    index: int
+    message: Message
+    logprobs: None
+    finish_reason: Finish
+
+
+class ChatChunkChoice(TypedDict):
+    index: int
+    delta: Delta
+    logprobs: None
+    finish_reason: Finish | None
+
+
+class TextChoice(TypedDict):
+    index: int
+    text: str
+    logprobs: None
+    finish_reason: Finish | None
+
+
+class _Answer(TypedDict):
+    id: str
+    created: int
+    model: str
+    system_fingerprint: str
+
+
+class ChatCompletion(_Answer):
+    object: Literal["chat.completion"]
+    choices: list[ChatChoice]
+    usage: Usage
+    speculation: Speculation
+
+
+class TextCompletion(_Answer):
+    object: Literal["text_completion"]
+    choices: list[TextChoice]
+    usage: Usage
+    speculation: Speculation
+
+
+class ChatCompletionChunk(_Answer):
+    object: Literal["chat.completion.chunk"]
+    choices: list[ChatChunkChoice]
+    usage: NotRequired[Usage | None]
+    speculation: NotRequired[Speculation]
+
+
+class TextCompletionChunk(_Answer):
+    object: Literal["text_completion"]
+    choices: list[TextChoice]
+    usage: NotRequired[Usage | None]
+    speculation: NotRequired[Speculation]
+
+
+class ModelInfo(TypedDict):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    max_model_len: int
+
+
+class ModelList(TypedDict):
+    object: Literal["list"]
+    data: list[ModelInfo]
+
+
+class Status(TypedDict):
+    status: str
+
+
+class ErrorDetail(TypedDict):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorBody(TypedDict):
+    error: ErrorDetail
