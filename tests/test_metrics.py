@@ -1,0 +1,166 @@
+"""Metrics of several real processes: each process's own, and all of a machine merged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+# A process that counts something, serves its own metrics, and lives until its stdin closes.
+PROCESS = """
+import sys
+from serving.metrics import *
+from serving.types import FinishReason
+
+{work}
+print(start_exporter(), flush=True)
+sys.stdin.read()
+"""
+VERIFIER = """
+EngineMetrics("m").observe_step(StepReport(
+    running={running}, waiting=1, kv_usage={kv_usage}, preemptions=1, decoding=2, drafts=2, draft_tokens=16,
+    accepted_tokens=5, accepted_per_position=[2, 2, 1], drafter_failures={{"timeout": 1}},
+    phase_seconds={{"forward": 0.03, "schedule": 0.0001}},
+))
+EngineMetrics("m").observe_step(StepReport(running={running}, waiting=1, kv_usage={kv_usage}, decoding=1))
+"""
+ROUTER = """
+metrics = RouterMetrics("m")
+metrics.in_flight.inc()
+metrics.first_token(0.2)
+metrics.next_tokens(0.01)
+metrics.finished(FinishReason.STOP, prompt_tokens=7, completion_tokens=3, seconds=0.5, decode_seconds=0.3)
+metrics.answered("/v1/completions", 200)
+"""
+RENDER = "import sys; from serving.metrics import render; sys.stdout.buffer.write(render())"
+
+Sample = Callable[..., float | None]
+
+
+class Process:
+    def __init__(self, work: str, directory: Path | None) -> None:
+        self.inner = subprocess.Popen(
+            [sys.executable, "-c", PROCESS.format(work=work)],
+            env=environment(directory),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.inner.stdout is not None
+        self.port = int(self.inner.stdout.readline())
+
+    def scrape(self) -> Sample:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as response:
+            return samples(response.read().decode())
+
+    def kill(self) -> None:
+        self.inner.kill()
+        self.inner.wait()
+
+
+def environment(directory: Path | None) -> dict[str, str]:
+    import os
+
+    shared = {} if directory is None else {"PROMETHEUS_MULTIPROC_DIR": str(directory)}
+    return {name: value for name, value in os.environ.items() if not name.startswith("PROMETHEUS")} | shared
+
+
+def samples(text: str) -> Sample:
+    """Look a value up by sample name and labels (`model_name` is always m); None where there is none."""
+    known = {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    return lambda name, **labels: known.get((name, frozenset({"model_name": "m", **labels}.items())))
+
+
+def merged(directory: Path) -> Sample:
+    done = subprocess.run(
+        [sys.executable, "-c", RENDER], env=environment(directory), capture_output=True, check=True
+    )
+    return samples(done.stdout.decode())
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    with ExitStack() as running:
+
+        def starter(work: str, directory: Path | None = tmp_path) -> Process:
+            process = Process(work, directory)
+            running.callback(process.kill)
+            return process
+
+        yield starter
+
+
+def test_one_process_alone(start: Callable[..., Process]) -> None:
+    value = start(VERIFIER.format(running=3, kv_usage=0.25), None).scrape()
+    assert value("vllm:num_requests_running") == 3
+    assert value("vllm:num_requests_waiting") == 1
+    assert value("vllm:kv_cache_usage_perc") == 0.25
+    assert value("vllm:num_preemptions_total") == 1
+    assert value("vllm:spec_decode_num_drafts_total") == 2
+    assert value("vllm:spec_decode_num_draft_tokens_total") == 16
+    assert value("vllm:spec_decode_num_accepted_tokens_total") == 5
+    per_position = [
+        value("vllm:spec_decode_num_accepted_tokens_per_pos_total", position=str(i)) for i in range(4)
+    ]
+    assert per_position == [2, 2, 1, None]
+    assert value("canopy:plain_steps_total") == 1
+    assert value("canopy:drafter_failures_total", reason="timeout") == 1
+    assert value("canopy:step_phase_seconds_count", phase="forward") == 1
+    assert value("canopy:step_phase_seconds_sum", phase="forward") == 0.03
+
+
+def test_a_routers_own(start: Callable[..., Process]) -> None:
+    value = start(ROUTER, None).scrape()
+    assert value("vllm:time_to_first_token_seconds_sum") == 0.2
+    assert value("vllm:inter_token_latency_seconds_sum") == 0.01
+    assert value("vllm:e2e_request_latency_seconds_sum") == 0.5
+    assert value("vllm:request_time_per_output_token_seconds_sum") == 0.15
+    assert value("vllm:request_success_total", finished_reason="stop") == 1
+    assert value("vllm:request_success_total", finished_reason="length") == 0
+    assert value("vllm:prompt_tokens_total") == 7
+    assert value("vllm:generation_tokens_total") == 3
+    assert value("canopy:http_requests_total", route="/v1/completions", status="200") == 1
+
+
+def test_a_machine_merged_and_each_its_own(start: Callable[..., Process], tmp_path: Path) -> None:
+    one = start(VERIFIER.format(running=3, kv_usage=0.25))
+    two = start(VERIFIER.format(running=4, kv_usage=0.75))
+    router = start(ROUTER)
+
+    for process, running in ((one, 3), (two, 4)):
+        own = process.scrape()
+        assert own("vllm:num_requests_running") == running
+        assert own("vllm:spec_decode_num_draft_tokens_total") == 16
+        assert own("vllm:prompt_tokens_total") is None
+    assert router.scrape()("vllm:prompt_tokens_total") == 7
+
+    value = merged(tmp_path)
+    assert value("vllm:num_requests_running") == 7
+    assert value("vllm:kv_cache_usage_perc") == 0.75
+    assert value("vllm:spec_decode_num_draft_tokens_total") == 32
+    assert value("canopy:step_phase_seconds_count", phase="forward") == 2
+    assert value("vllm:prompt_tokens_total") == 7
+    assert value("canopy:http_requests_in_flight") == 1
+
+
+def test_a_dead_process_leaves_its_counts_but_not_its_gauges(
+    start: Callable[..., Process], tmp_path: Path
+) -> None:
+    start(VERIFIER.format(running=3, kv_usage=0.25))
+    dying = start(VERIFIER.format(running=4, kv_usage=0.75))
+    assert merged(tmp_path)("vllm:num_requests_running") == 7
+    dying.kill()
+    value = merged(tmp_path)
+    assert value("vllm:num_requests_running") == 3
+    assert value("vllm:kv_cache_usage_perc") == 0.25
+    assert value("vllm:spec_decode_num_draft_tokens_total") == 32
