@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from serving.errors import ConfigError
 
@@ -77,13 +85,19 @@ class SpeculationConfig(_Section):
         0.15, ge=0, lt=1, description="Nodes less likely than this to be accepted are not verified."
     )
     prompt_lookup_max: int = Field(8, ge=1, description="Longest suffix that is looked up.")
-    prompt_lookup_min: int = Field(2, ge=1, description="Shortest suffix that is looked up.")
+    prompt_lookup_min: int = Field(1, ge=1, description="Shortest suffix that is looked up.")
     deadline_s: float = Field(
         0.05, gt=0, description="Least time a proposal may take before the step goes on without."
     )
     lease_s: float = Field(
         30.0, gt=0, description="A drafter forgets a sequence that is silent for this long."
     )
+
+    @model_validator(mode="after")
+    def _check_lookup_lengths(self) -> Self:
+        if self.prompt_lookup_min > self.prompt_lookup_max:
+            raise ValueError("prompt_lookup_min must not exceed prompt_lookup_max")
+        return self
 
 
 class RouterConfig(_Section):

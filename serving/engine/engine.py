@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from torch import Tensor
@@ -15,7 +15,7 @@ from serving.engine.scheduler import Scheduler, StepPlan
 from serving.engine.sequence import Sequence
 from serving.engine.speculator import Speculator
 from serving.engine.timing import StepTimes
-from serving.metrics import EngineMetrics
+from serving.metrics import EngineMetrics, StepReport
 from serving.spec.accept import VerifyResult, Visit, cut, walk
 from serving.spec.tree import DraftTree
 from serving.types import FinishReason, GenerationRequest, ModelCard, SpeculationStats, TokenDelta
@@ -25,13 +25,18 @@ NON_FINITE = "the model produced logits that are not finite for this request"
 
 @dataclass(slots=True)
 class EngineStats:
-    """Sums since the start. `decode_steps` are steps in which some sequence decoded."""
+    """Sums since the start."""
 
     steps: int = 0
-    decode_steps: int = 0
     times: StepTimes = field(default_factory=StepTimes)
     speculation: SpeculationStats = field(default_factory=SpeculationStats)
     preemptions: int = 0
+
+    def add_step(self, plan: StepPlan, speculation: SpeculationStats, times: StepTimes) -> None:
+        self.steps += 1
+        self.preemptions += len(plan.preempted)
+        self.speculation.add(speculation)
+        self.times.add(times)
 
 
 class Engine:
@@ -106,11 +111,12 @@ class Engine:
             results = self._verify(plan, trees, batch, logits)
         with times.measure("compact"):
             self._compact(plan, results)
+        speculation = SpeculationStats()
         with times.measure("output"):
-            deltas += self._commit(plan, trees, results)
+            deltas += self._commit(plan, trees, results, speculation)
         with times.measure("wire"):
             self._ask_drafts()
-        self._record(plan, times)
+        self._record(plan, trees, speculation, times)
         return deltas
 
     def check_integrity(self) -> None:
@@ -144,7 +150,7 @@ class Engine:
                 seq = sequences[visit.sequence]
                 depth = 0 if visit.node < 0 else int(depths[visit.sequence][visit.node])
                 draws.append(Draw(seq.request.params, seq.request.choice_index, len(seq.token_ids) + depth))
-            return self._sampler.choose(logits[rows], draws)
+            return self._sampler.choose(logits, draws, rows)
 
         return walk(walked, choose)
 
@@ -166,30 +172,34 @@ class Engine:
         return seq.block_table[block] * self._packer.block_size + offset
 
     def _commit(
-        self, plan: StepPlan, trees: list[DraftTree], results: list[VerifyResult]
+        self,
+        plan: StepPlan,
+        trees: list[DraftTree],
+        results: list[VerifyResult],
+        speculation: SpeculationStats,
     ) -> list[TokenDelta]:
+        """Append what each sequence gained, end those that are done, count into `speculation`."""
         outcomes = iter(results)
         deltas = []
         for decode, tree in zip(plan.decodes, trees, strict=True):
-            result = next(outcomes)
-            decode.seq.num_computed += 1 + len(result.accepted)
-            deltas.append(self._emit(decode.seq, result, drafted=len(tree), decoding=True))
+            result, seq = next(outcomes), decode.seq
+            seq.num_computed += 1 + len(result.accepted)
+            delta = self._emit(seq, result)
+            accepted = min(len(result.accepted), len(delta.token_ids))
+            for stats in (seq.stats, speculation):
+                stats.record(len(tree), accepted, len(delta.token_ids))
+            deltas.append(delta)
         for chunk in plan.prefills:
             chunk.seq.num_computed += chunk.length
             if chunk.last:
-                deltas.append(self._emit(chunk.seq, next(outcomes), drafted=0, decoding=False))
+                deltas.append(self._emit(chunk.seq, next(outcomes)))
         return deltas
 
-    def _emit(self, seq: Sequence, result: VerifyResult, drafted: int, decoding: bool) -> TokenDelta:
-        """Commit what one sequence gained, end it if it is done."""
+    def _emit(self, seq: Sequence, result: VerifyResult) -> TokenDelta:
         request_id, params = seq.request.request_id, seq.request.params
         tokens, reason = cut(result.token_ids, params.stop_token_ids, self._scheduler.room(seq))
         error = NON_FINITE if result.failed and reason is None else None
         seq.append(tokens)
-        if decoding:
-            accepted = min(len(result.accepted), len(tokens))
-            seq.stats.record(drafted, accepted, len(tokens))
-            self.stats.speculation.record(drafted, accepted, len(tokens))
         if reason is None and error is None:
             self._scheduler.committed(seq)
             return TokenDelta(request_id, tokens)
@@ -208,8 +218,22 @@ class Engine:
         if self._speculator is not None:
             self._speculator.forget(sequences)
 
-    def _record(self, plan: StepPlan, times: StepTimes) -> None:
-        self.stats.steps += 1
-        self.stats.decode_steps += bool(plan.decodes)
-        self.stats.preemptions += len(plan.preempted)
-        self.stats.times.add(times)
+    def _record(
+        self, plan: StepPlan, trees: list[DraftTree], speculation: SpeculationStats, times: StepTimes
+    ) -> None:
+        self.stats.add_step(plan, speculation, times)
+        scheduler = self._scheduler
+        self._metrics.observe_step(
+            StepReport(
+                running=scheduler.num_running,
+                waiting=scheduler.num_waiting,
+                kv_usage=scheduler.blocks.usage,
+                preemptions=len(plan.preempted),
+                decoding=len(plan.decodes),
+                drafts=sum(len(tree) > 0 for tree in trees),
+                draft_tokens=speculation.draft_tokens,
+                accepted_tokens=speculation.accepted_tokens,
+                accepted_per_position=speculation.accepted_per_position,
+                phase_seconds=asdict(times),
+            )
+        )

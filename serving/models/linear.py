@@ -95,7 +95,7 @@ class NativeLinearOps:
     def __init__(self, eps: float, kernels: Kernels, threads: int) -> None:
         self.eps, self.kernels, self.threads = eps, kernels, threads
         self._unit = 4 // kernels.dtype.itemsize  # bf16 goes in pairs
-        self._logits = torch.empty(0)
+        self._logits = torch.empty(0, 0)
 
     def pack(self, weight: Tensor, bias: Tensor | None = None) -> Linear:
         outputs, inputs = weight.shape
