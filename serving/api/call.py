@@ -54,11 +54,12 @@ class Call:
     def log_fields(self) -> dict[str, Any]:
         """What a log line may say of it: numbers, no text."""
         choices = self.generation.choices
+        first_token = self.generation.seconds_to_first_token
         return {
             "completion_id": self.id,
             "choices": len(choices),
             "finish_reasons": [choice.finish_reason for choice in choices],
-            "ttft_s": self.generation.seconds_to_first_token,
+            "ttft_s": None if first_token is None else round(first_token, 4),
             **self.usage(),
             **self.speculation(),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -16,8 +17,11 @@ from serving.api.app import create_app
 from serving.config import ServeConfig
 from serving.errors import CanopyError, OverloadedError, UnavailableError
 from serving.logs import configure_logging
+from serving.metrics import start_exporter
 from serving.router.service import Service
 from serving.types import GenerationRequest, ModelCard, TokenDelta
+
+logger = logging.getLogger(__name__)
 
 _LOST = (
     RayActorError,
@@ -82,6 +86,7 @@ class Router:
 
     def __init__(self, config: ServeConfig, verifier: DeploymentHandle[Any]) -> None:
         configure_logging(config.log_level)
+        logger.info("router metrics", extra={"fields": {"port": start_exporter()}})
         self._service = Service(config, VerifierPool(verifier))
 
     def __serve_build_asgi_app__(self) -> FastAPI:
