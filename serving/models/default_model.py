@@ -111,7 +111,7 @@ def _locate() -> str:
 
 def _pip(*arguments: str, timeout: float | None = None) -> str:
     """pip's stdout. Raises DownloadError with pip's own last words."""
-    command = [sys.executable, "-m", "pip", *arguments]
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired as error:

@@ -47,7 +47,7 @@ def fetched(url: str, cache_dir: Path) -> Path:
     if not bucket:
         raise ModelLoadError(f"{url} names no bucket; write s3://bucket/prefix.")
     with _explained(url, bucket):
-        client = boto3.client("s3")
+        client = boto3.Session().client("s3")
         objects = _list(client, bucket, prefix.strip("/"))
         if not objects:
             raise ModelLoadError(

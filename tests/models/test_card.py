@@ -34,7 +34,7 @@ def test_card_of_a_saved_model(tiny_model: Path) -> None:
     assert card.eos_token_ids == (config["eos_token_id"],)
     assert (card.bos_token, card.eos_token) == (tokens["bos_token"], tokens["eos_token"])
     assert card.tokenizer_json == (tiny_model / "tokenizer.json").read_bytes()
-    assert card.chat_template == (tiny_model / "chat_template.jinja").read_text()
+    assert card.chat_template == read_tokenizer(tiny_model).chat_template
     assert card.fingerprint == fingerprint(tiny_model, "float32")
     assert card.created > 0
 
