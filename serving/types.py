@@ -108,7 +108,9 @@ class SpeculationStats:
 
 @dataclass(frozen=True, slots=True)
 class TokenDelta:
-    """New tokens of one request. The last delta carries `finish_reason` and `stats`, and is sent exactly once.
+    """New tokens of one request. The last delta carries `finish_reason` and is sent exactly once.
+
+    `stats` are the request's counts so far: a client that stops early still has them.
 
     `error` is set with FinishReason.ERROR only: one sentence for the client.
     """

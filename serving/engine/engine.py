@@ -13,7 +13,7 @@ from serving.engine.runner import ModelRunner
 from serving.engine.sampler import Draw, Sampler
 from serving.engine.scheduler import Scheduler, StepPlan
 from serving.engine.sequence import Sequence
-from serving.engine.speculator import Speculator
+from serving.engine.speculator import DraftRound, Speculator
 from serving.engine.timing import StepTimes
 from serving.metrics import EngineMetrics, StepReport
 from serving.spec.accept import VerifyResult, Visit, cut, walk
@@ -102,7 +102,8 @@ class Engine:
         with times.measure("schedule"):
             plan = self._scheduler.schedule(self._draft_cap)
             self._forget(plan.preempted)
-        trees = self._take_drafts(plan, times)
+        drafts = self._take_drafts(plan, times)
+        trees = drafts.trees
         with times.measure("schedule"):
             batch = self._packer.pack(plan, trees)
         with times.measure("forward"):
@@ -116,7 +117,7 @@ class Engine:
             deltas += self._commit(plan, trees, results, speculation)
         with times.measure("wire"):
             self._ask_drafts()
-        self._record(plan, trees, speculation, times)
+        self._record(plan, drafts, speculation, times)
         return deltas
 
     def check_integrity(self) -> None:
@@ -125,14 +126,14 @@ class Engine:
     def _draft_cap(self, seq: Sequence) -> int:
         return self._speculator.cap(seq) if self._speculator else 0
 
-    def _take_drafts(self, plan: StepPlan, times: StepTimes) -> list[DraftTree]:
+    def _take_drafts(self, plan: StepPlan, times: StepTimes) -> DraftRound:
         if self._speculator is None:
-            return [DraftTree.empty(d.seq.seq_id, len(d.seq.token_ids)) for d in plan.decodes]
+            return DraftRound([_no_tree(decode.seq) for decode in plan.decodes])
         with times.measure("wire"):
             drafts = self._speculator.collect(plan.decodes)
         times.draft += drafts.compute_s
         times.wire -= min(drafts.compute_s, times.wire)
-        return drafts.trees
+        return drafts
 
     def _verify(
         self, plan: StepPlan, trees: list[DraftTree], batch: Batch, logits: Tensor
@@ -140,7 +141,7 @@ class Engine:
         """The target's own tokens along each tree: for decodes, then for prompts that are complete."""
         sequences = [decode.seq for decode in plan.decodes] + [c.seq for c in plan.prefills if c.last]
         first_row = [int(row) for row in batch.logit_start if row >= 0]
-        walked = trees + [DraftTree.empty(s.seq_id, len(s.token_ids)) for s in sequences[len(trees) :]]
+        walked = trees + [_no_tree(seq) for seq in sequences[len(trees) :]]
         depths = [tree.depths for tree in walked]
 
         def choose(visits: list[Visit]) -> list[int]:
@@ -202,7 +203,7 @@ class Engine:
         seq.append(tokens)
         if reason is None and error is None:
             self._scheduler.committed(seq)
-            return TokenDelta(request_id, tokens)
+            return TokenDelta(request_id, tokens, stats=seq.stats)
         self._scheduler.finish(seq)
         self._forget([seq])
         return TokenDelta(
@@ -219,7 +220,7 @@ class Engine:
             self._speculator.forget(sequences)
 
     def _record(
-        self, plan: StepPlan, trees: list[DraftTree], speculation: SpeculationStats, times: StepTimes
+        self, plan: StepPlan, drafts: DraftRound, speculation: SpeculationStats, times: StepTimes
     ) -> None:
         self.stats.add_step(plan, speculation, times)
         scheduler = self._scheduler
@@ -230,10 +231,15 @@ class Engine:
                 kv_usage=scheduler.blocks.usage,
                 preemptions=len(plan.preempted),
                 decoding=len(plan.decodes),
-                drafts=sum(len(tree) > 0 for tree in trees),
+                drafts=sum(len(tree) > 0 for tree in drafts.trees),
                 draft_tokens=speculation.draft_tokens,
                 accepted_tokens=speculation.accepted_tokens,
                 accepted_per_position=speculation.accepted_per_position,
+                drafter_failures=drafts.failures,
                 phase_seconds=asdict(times),
             )
         )
+
+
+def _no_tree(seq: Sequence) -> DraftTree:
+    return DraftTree.empty(seq.seq_id, len(seq.token_ids))

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from serving.config import SpeculationConfig
 from serving.drafting.base import DraftChannel
-from serving.drafting.messages import Close, Extend, Open, Propose, SeqKey
+from serving.drafting.messages import Close, Extend, Open, Proposal, Propose, SeqKey
 from serving.engine.scheduler import Decode
 from serving.engine.sequence import Sequence
 from serving.spec.tree import DraftTree
 
+NOTHING = Proposal((), (), 0.0)
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class DraftRound:
-    """Trees of one step, one per decode and possibly empty, and the drafter's compute time in seconds."""
+    """Trees of one step, one per decode and possibly empty.
+
+    compute_s: the drafter's own time. failures: sequences that asked and got no usable tree, by reason.
+    """
 
     trees: list[DraftTree]
-    compute_s: float
+    compute_s: float = 0.0
+    failures: Mapping[str, int] = field(default_factory=dict)
 
 
 class Speculator:
@@ -63,17 +69,15 @@ class Speculator:
 
     def collect(self, decodes: Iterable[Decode]) -> DraftRound:
         """The trees that have come for `decodes`, cut to what each may verify."""
-        arrived: dict[int, DraftTree] = {}
-        compute_s = 0.0
-        if self._asked:
-            proposal = self._channel.collect()
-            compute_s = proposal.compute_s
-            arrived = {tree.seq_id: tree for tree in proposal.trees}
-            for key in proposal.unknown:
-                if key.seq_id in self._asked:
-                    self._asked[key.seq_id].num_drafted = 0
-            self._asked = {}
-        return DraftRound([self._fitting(arrived, decode) for decode in decodes], compute_s)
+        asked, self._asked = self._asked, {}
+        proposal = self._channel.collect() if asked else NOTHING
+        arrived = {tree.seq_id: tree for tree in proposal.trees}
+        unknown = [asked[key.seq_id] for key in proposal.unknown if key.seq_id in asked]
+        for seq in unknown:
+            seq.num_drafted = 0
+        failures = {"unknown": len(unknown), "missing": len(asked) - len(arrived) - len(unknown)}
+        trees = [self._fitting(arrived, decode) for decode in decodes]
+        return DraftRound(trees, proposal.compute_s, failures)
 
     def forget(self, sequences: Iterable[Sequence]) -> None:
         """Sequences that ended or were preempted."""
