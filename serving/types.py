@@ -19,8 +19,8 @@ class FinishReason(StrEnum):
 class SamplingParams:
     """How to choose tokens. Validated at the router; the engine only asserts.
 
-    temperature 0 is greedy. top_k 0, top_p 1 and min_p 0 are off. `seed` is always set (the router draws one),
-    so that a request is a function of its own fields and can be replayed.
+    temperature 0 is greedy. top_k 0, top_p 1 and min_p 0 are off. `seed` is always set (the router draws
+    one), so that a request is a function of its own fields and can be replayed.
     `stop_token_ids` includes the model's end-of-sequence ids. `num_speculative_tokens` caps the draft
     tokens verified per step for this request (0: plain decoding; None: no cap of its own).
     """

@@ -41,6 +41,12 @@ class Attend(Protocol):
         ...
 
 
+class Tap(Protocol):
+    def __call__(self, layer: int, hidden: Tensor) -> None:
+        """See the residual stream [rows, hidden] that enters `layer`; copy what must outlive the call."""
+        ...
+
+
 class Decoder:
     """Weights and the order of operations; attention, and with it the cache, is the caller's."""
 
@@ -78,10 +84,12 @@ class Decoder:
         return cls(a, ops, layers, reader.tensor("model.norm.weight", a.hidden_size), embedding, head)
 
     @torch.inference_mode()
-    def forward(self, token_ids: Tensor, attend: Attend) -> Tensor:
+    def forward(self, token_ids: Tensor, attend: Attend, tap: Tap | None = None) -> Tensor:
         """token_ids: int64 [rows]. Returns the residual stream after the last layer: [rows, hidden]."""
         hidden = self.ops.embed(token_ids, self.embedding)
         for index, layer in enumerate(self.layers):
+            if tap is not None:
+                tap(index, hidden)
             context = attend(index, self.ops.norm_linear(hidden, layer.input_norm, layer.qkv))
             self.ops.add_linear(hidden, context, layer.out)
             inner = self.ops.norm_swiglu(hidden, layer.post_norm, layer.gate_up)
