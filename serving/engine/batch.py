@@ -19,9 +19,11 @@ class Batch:
     """One packed forward of R rows from S sequences: decodes (root, then tree nodes), then prompt chunks.
 
     token_ids, positions, slots: [R]; a slot is block * block_size + offset, where the row's KV is written.
-    parents: [R], row within the sequence that a tree row continues, -1 for its root; unused for chains.
+    parents: row within the sequence's tree that a tree row continues, -1 for its root; unused for chains.
     row_start, num_new, context: [S]; rows of the sequence, and committed positions before them.
     is_chain: [S], 1 where every row continues the row before it (prompt chunks).
+    done, tree_start: [S]; rows of the sequence's tree that earlier forwards computed (0 for a target, which
+    computes whole trees), and the place of the tree's first row in `parents`.
     block_table: [S, max_blocks].
     logit_rows: [N], the rows whose logits are wanted: all rows of decodes, the last row of finished prompts.
     logit_start: first of a sequence's logit rows, -1 for a prompt chunk that is not the last.
@@ -35,6 +37,8 @@ class Batch:
     num_new: Ints
     context: Ints
     is_chain: Ints
+    done: Ints
+    tree_start: Ints
     block_table: Ints
     logit_rows: Ints
     logit_start: Ints
@@ -55,8 +59,8 @@ class Packer:
         self.block_size = block_size
         # token_ids, positions, slots, parents, logical slot, sequence of the row, logit_rows
         self._rows = np.zeros((7, max_rows), np.int32)
-        # row_start, num_new, context, is_chain, logit_start
-        self._seqs = np.zeros((5, max_seqs), np.int32)
+        # row_start, num_new, context, is_chain, logit_start, done (always 0)
+        self._seqs = np.zeros((6, max_seqs), np.int32)
         self._block_table = np.zeros((max_seqs, max_blocks), np.int32)
         self._arange = np.arange(max_rows, dtype=np.int32)
 
@@ -109,7 +113,7 @@ class Packer:
         token_ids, positions, slots, parents, logical, owner, logit_rows = self._rows
         block, offset = np.divmod(logical[:rows], self.block_size)
         slots[:rows] = self._block_table[owner[:rows], block] * self.block_size + offset
-        row_start, num_new, context, is_chain, logit_start = self._seqs[:, :seqs]
+        row_start, num_new, context, is_chain, logit_start, done = self._seqs[:, :seqs]
         return Batch(
             token_ids[:rows],
             positions[:rows],
@@ -119,6 +123,8 @@ class Packer:
             num_new,
             context,
             is_chain,
+            done,
+            row_start,
             self._block_table[:seqs],
             logit_rows[:logits],
             logit_start,

@@ -225,9 +225,9 @@ void linear(void* out, const T* x, const T* norm_weight, T* normed, float eps, c
 // ---------------------------------------------------------------------------------------------- attention
 //
 // Cache of one layer: keys [block][kv head][slot / 16][D / WIDTH][16][WIDTH], values [block][kv head][slot][D].
-// A sequence brings `rows` new rows at slots context .. context + rows - 1 and sees its `context` committed slots.
-// Row r sees itself and its ancestors: parents[r] is a row of the same sequence, -1 for the first. A chunk of a prompt
-// is a chain. Keys are summed in logical order (context, then the path from the root), not in slot order: a tree node
+// A sequence has a tree of rows at slots context, context + 1, ...: the first `done` were computed by earlier calls, the
+// others are new. A row sees the `context` committed slots, itself and its ancestors: parents[r] is a row of the same
+// tree, -1 for the first. A chunk of a prompt is a chain. Keys are summed in logical order (context, then the path from the root), not in slot order: a tree node
 // gives the bits it would give at the same place in plain decoding.
 
 struct Shape {
@@ -237,8 +237,10 @@ struct Shape {
 
 struct Step {  // arrays of one packed step, see serving/engine/batch.py
     int64_t num_seqs, num_rows, max_blocks;
-    const int32_t *row_start, *num_new, *context, *is_chain, *block_table;  // per sequence; block_table [seqs][max_blocks]
-    const int32_t *parents, *positions, *slots;                             // per row
+    const int32_t *row_start, *num_new, *context, *is_chain, *done, *tree_start;  // per sequence
+    const int32_t* block_table;                                                   // [seqs][max_blocks]
+    const int32_t* parents;            // per tree row; a sequence's first is at tree_start
+    const int32_t *positions, *slots;  // per new row
 };
 
 constexpr int TILE = 6;        // (row, query head) pairs that share loads of keys and values
@@ -428,9 +430,9 @@ void attend_item(const Shape& s, const Step& step, int64_t seq, int64_t head, in
         const int64_t row = i / group, h = head * group + i % group;
         q[i - from] = qkv + (base + row) * width + h * s.dim;
         o[i - from] = out + ((base + row) * s.heads + h) * s.dim;
-        rows[i - from] = row;
+        rows[i - from] = step.done[seq] + row;
     }
-    const int32_t* parents = step.parents + base;
+    const int32_t* parents = step.parents + step.tree_start[seq];
     const int64_t context = step.context[seq];
     const bool chain = step.is_chain[seq];
     switch (to - from) {

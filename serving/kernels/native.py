@@ -14,7 +14,10 @@ from serving.kernels.build import load_library
 
 LANES = 16
 DTYPES = (torch.bfloat16, torch.float32)
-STEP_ARRAYS = ("row_start", "num_new", "context", "is_chain", "block_table", "parents", "positions", "slots")
+STEP_ARRAYS = (
+    *("row_start", "num_new", "context", "is_chain", "done", "tree_start"),
+    *("block_table", "parents", "positions", "slots"),
+)
 
 
 class Epilogue(IntEnum):

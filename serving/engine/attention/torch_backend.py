@@ -94,10 +94,10 @@ class TorchAttention:
 
     def _group(self, batch: Batch, index: int) -> _Group:
         start, rows, context = batch.row_start[index], int(batch.num_new[index]), int(batch.context[index])
-        logical = np.arange(context + rows)
+        visible = visible_rows(batch, index)
+        seen = np.concatenate((np.ones((rows, context), np.bool_), visible), axis=1)
+        logical = np.arange(seen.shape[1])
         blocks = batch.block_table[index, logical // self._block_size]
-        seen = np.ones((rows, context + rows), np.bool_)
-        seen[:, context:] = visible_rows(batch, index)
         mask = torch.zeros(seen.shape, dtype=self._dtype, device=self._device)
         mask.masked_fill_(~torch.from_numpy(seen).to(self._device), float("-inf"))
         slots = self._tensor(blocks * self._block_size + logical % self._block_size)
@@ -108,12 +108,12 @@ class TorchAttention:
 
 
 def visible_rows(batch: Batch, index: int) -> NDArray[np.bool_]:
-    """bool [T, T]: which of a sequence's new rows each of them sees: itself and its ancestors."""
-    start, rows = batch.row_start[index], int(batch.num_new[index])
+    """bool [T, done + T]: which rows of its tree each new row sees: itself, its ancestors."""
+    start, done, rows = batch.tree_start[index], int(batch.done[index]), int(batch.num_new[index])
     if batch.is_chain[index]:
-        return np.tri(rows, dtype=np.bool_)
-    seen = np.eye(rows, dtype=np.bool_)
-    for row, parent in enumerate(batch.parents[start : start + rows].tolist()):
+        return np.tri(rows, done + rows, done, dtype=np.bool_)
+    seen = np.eye(done + rows, dtype=np.bool_)
+    for row, parent in enumerate(batch.parents[start : start + done + rows].tolist()):
         if parent >= 0:
             seen[row] |= seen[parent]
-    return seen
+    return seen[done:]
