@@ -25,9 +25,9 @@ HEALTH_CHECK_PERIOD_S = 1.0
 HEALTH_CHECK_TIMEOUT_S = 10.0
 # A drafter holds nothing that cannot be made again.
 DRAFTER_SHUTDOWN_S = 2.0
-# Loading fails for reasons that do not go away by themselves (no such model, no memory); one more try is for
-# those that do (a download that broke off).
-CONSTRUCTOR_TRIES = 2
+# What is wrong at the first start (no such model, too little memory) is still wrong at the second; loaders
+# repeat by themselves what is worth repeating. A replica that has run before is restarted without limit.
+CONSTRUCTOR_TRIES = 1
 
 
 def build(args: dict[str, Any]) -> Application:

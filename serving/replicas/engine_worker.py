@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import uuid
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -71,8 +72,11 @@ class EngineWorker:
         return self._loop.step_age_s
 
     async def stats(self) -> dict[str, Any]:
-        """The engine's counters as plain numbers: its classes would bring torch into the caller's process."""
-        return await asyncio.wrap_future(self._loop.ask(lambda engine: asdict(engine.stats)))
+        """The engine's counters as plain numbers: its classes would bring torch into the caller's process.
+
+        `unfinished`: requests that run or wait; `pid`: of the process that holds the model.
+        """
+        return await asyncio.wrap_future(self._loop.ask(_stats))
 
     async def check_integrity(self) -> None:
         """Check the engine's bookkeeping between two steps. Raises AssertionError."""
@@ -109,3 +113,9 @@ class EngineWorker:
         """The last deltas are taken first, then `take` ends the process, which restarts the replica."""
         self._dead = True
         self._news.set()
+
+
+def _stats(engine: Engine) -> dict[str, Any]:
+    scheduler = engine.scheduler
+    unfinished = scheduler.num_running + scheduler.num_waiting
+    return asdict(engine.stats) | {"unfinished": unfinished, "pid": os.getpid()}

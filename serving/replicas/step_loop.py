@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
-from serving.errors import CanopyError
 from serving.types import FinishReason, GenerationRequest, ModelCard, TokenDelta
 
 if TYPE_CHECKING:  # the verifier's front imports this file and must stay free of torch
@@ -103,10 +102,7 @@ class StepLoop:
 
     def _add(self, engine: Engine, request: GenerationRequest) -> None:
         self._running.add(request.request_id)
-        try:
-            engine.add(request)
-        except CanopyError as error:
-            self._emit([_failed(request.request_id, str(error))])
+        engine.add(request)
 
     def _emit(self, deltas: list[TokenDelta]) -> None:
         self._running.difference_update(d.request_id for d in deltas if d.finish_reason is not None)
@@ -115,11 +111,8 @@ class StepLoop:
 
     def _give_up(self) -> None:
         """End every request the engine holds; one in the inbox ends when its caller sees this process die."""
-        self._emit([_failed(request_id, "the engine failed") for request_id in self._running])
-
-
-def _failed(request_id: str, error: str) -> TokenDelta:
-    return TokenDelta(request_id, (), FinishReason.ERROR, error)
+        error = "the engine failed"
+        self._emit([TokenDelta(name, (), FinishReason.ERROR, error) for name in self._running])
 
 
 def _resolve(future: Future[Answer], question: Callable[[], Answer]) -> None:

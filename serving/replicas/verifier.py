@@ -12,7 +12,7 @@ from ray.exceptions import RayTaskError
 from ray.serve.handle import DeploymentHandle
 
 from serving.config import ServeConfig
-from serving.errors import GenerationError, UnavailableError
+from serving.errors import CanopyError, GenerationError, UnavailableError
 from serving.logs import configure_logging
 from serving.replicas.engine_worker import EngineWorker
 from serving.replicas.workers import compute_environment, start_worker, verifier_bundle
@@ -75,7 +75,11 @@ class Verifier:
             bundle=verifier_bundle(config),
             environment=compute_environment(config),
         )
-        self._card: ModelCard = await _unwrapped(self._worker.start.remote())
+        try:
+            self._card: ModelCard = await _unwrapped(self._worker.start.remote())
+        except CanopyError as error:
+            logger.error("cannot start: %s", error)  # Serve shows it too, at the end of a long traceback
+            raise
         self._pump = asyncio.create_task(self._fan_out())
 
     async def describe(self) -> ModelCard:

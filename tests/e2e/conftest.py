@@ -1,0 +1,42 @@
+"""Two services on the session's Ray cluster: a tiny random model and the real default one."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deployed import HOST, Deployed, deploy
+from ray import serve
+
+
+@pytest.fixture(scope="session")
+def port(ray_cluster: None) -> Iterator[int]:
+    """Serve's HTTP port. Not its usual one: a service may be running on this machine."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        number = probe.getsockname()[1]
+    serve.start(http_options={"host": HOST, "port": number})
+    yield number
+    serve.shutdown()
+
+
+@pytest.fixture(scope="session")
+def tiny(port: int, tiny_model: Path) -> Deployed:
+    settings = {
+        "model": str(tiny_model),
+        "served_model_name": "tiny",
+        "dtype": "float32",
+        "engine": {"kv_cache_memory": "8MiB", "max_num_seqs": 8, "num_threads": 1},
+    }
+    return deploy(port, "tiny", settings)
+
+
+@pytest.fixture(scope="session")
+def default(port: int) -> Deployed:
+    settings = {
+        "served_model_name": "smollm2",
+        "engine": {"kv_cache_memory": "128MiB", "max_model_len": 2048},
+    }
+    return deploy(port, "default", settings)

@@ -1,0 +1,68 @@
+"""A deployed application as the tests see it: over HTTP, and through its replicas' handles."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import openai
+import ray
+from ray import serve
+
+from serving.app import build
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Deployed:
+    name: str
+    url: str
+    model: str
+
+    def client(self) -> openai.OpenAI:
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key="any", max_retries=0)
+
+    def async_client(self) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key="any", max_retries=0)
+
+    def stats(self) -> dict[str, Any]:
+        return self._handle("Verifier").stats.remote().result(timeout_s=30)
+
+    def wait_until_idle(self) -> None:
+        """Nothing runs or waits, and every block is accounted for."""
+        eventually(lambda: self.stats()["unfinished"] == 0)
+        self._handle("Verifier").check_integrity.remote().result(timeout_s=30)
+
+    def drafter_pid(self) -> int:
+        worker = self._handle("DrafterPool").lease.remote().result(timeout_s=30)
+        return ray.get(worker.__ray_call__.remote(lambda _: os.getpid()))
+
+    def _handle(self, deployment: str) -> Any:
+        return serve.get_deployment_handle(deployment, self.name)
+
+
+def deploy(port: int, name: str, settings: dict[str, Any]) -> Deployed:
+    """Returns when the application serves."""
+    serve.run(build(settings), name=name, route_prefix=f"/{name}")
+    deployed = Deployed(name, f"http://{HOST}:{port}/{name}", settings["served_model_name"])
+    eventually(lambda: _is_ready(deployed))
+    return deployed
+
+
+def _is_ready(deployed: Deployed) -> bool:
+    try:
+        deployed.client().models.retrieve(deployed.model)
+    except openai.APIStatusError:
+        return False
+    return True
+
+
+def eventually(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.1)

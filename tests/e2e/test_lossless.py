@@ -1,0 +1,65 @@
+"""Speculation changes how fast a token comes, never which: compared through HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from deployed import Deployed
+
+pytestmark = pytest.mark.ray
+
+QUESTIONS = [
+    "What is the capital of France?",
+    "Write a Python function that reverses a string, then explain it line by line.",
+    "Repeat this sentence three times: the quick brown fox jumps over the lazy dog.",
+    "List the numbers from one to twenty in words.",
+]
+
+
+async def answers(service: Deployed, prompts: list[str], **params: Any) -> list[Any]:
+    """All at once, so that they share the engine's batches."""
+    client = service.async_client()
+    calls = [
+        client.chat.completions.create(
+            model=service.model, messages=[{"role": "user", "content": prompt}], **params
+        )
+        for prompt in prompts
+    ]
+    return await asyncio.gather(*calls)
+
+
+def texts(completions: list[Any]) -> list[str]:
+    return [completion.choices[0].message.content for completion in completions]
+
+
+def accepted(completions: list[Any]) -> int:
+    return sum(completion.model_extra["speculation"]["accepted_tokens"] for completion in completions)
+
+
+async def test_the_default_model_knows_its_geography(default: Deployed) -> None:
+    (answer,) = await answers(default, QUESTIONS[:1], max_tokens=32, temperature=0)
+    assert "Paris" in answer.choices[0].message.content
+    assert answer.choices[0].finish_reason == "stop"
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+async def test_the_default_model_says_the_same_with_and_without(
+    default: Deployed, temperature: float
+) -> None:
+    params: dict[str, Any] = {"max_tokens": 64, "temperature": temperature, "seed": 11}
+    speculative = await answers(default, QUESTIONS, **params)
+    plain = await answers(default, QUESTIONS, **params, extra_body={"num_speculative_tokens": 0})
+    assert texts(speculative) == texts(plain)
+    assert accepted(plain) == 0
+    assert accepted(speculative) > 0
+
+
+@pytest.mark.parametrize("m", [1, 3, 255])
+async def test_any_number_of_draft_tokens_gives_the_same(tiny: Deployed, m: int) -> None:
+    prompts = [f"{word} " * 10 for word in ("one", "two", "three", "four", "five")]
+    params: dict[str, Any] = {"max_tokens": 100, "temperature": 0.5, "seed": 2}
+    speculative = await answers(tiny, prompts, **params, extra_body={"num_speculative_tokens": m})
+    plain = await answers(tiny, prompts, **params, extra_body={"num_speculative_tokens": 0})
+    assert texts(speculative) == texts(plain)

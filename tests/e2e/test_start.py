@@ -1,0 +1,65 @@
+"""What an operator sees at the start: which processes there are, and why one does not come up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+from deployed import Deployed, deploy
+from ray import serve
+
+pytestmark = pytest.mark.ray
+
+
+def test_only_the_engine_loads_torch(tiny: Deployed) -> None:
+    """Fronts, routers and prompt-lookup drafters stay light: seconds at the start, 200 MB each."""
+    assert uses_torch(tiny.stats()["pid"])
+    fronts = replicas_of("tiny")
+    assert {title.split(":")[-1] for title in fronts.values()} == {"Router", "Verifier", "DrafterPool"}
+    for pid in (*fronts, tiny.drafter_pid()):
+        assert not uses_torch(pid), fronts.get(pid, "DrafterWorker")
+
+
+def replicas_of(application: str) -> dict[int, str]:
+    """Process ids of the replicas of this session's application, with their titles."""
+    mine = {child.pid for child in psutil.Process().children(recursive=True)}
+    found = {}
+    for pid in mine:
+        title = " ".join(psutil.Process(pid).cmdline()).split(".")[0].strip()
+        if title.startswith(f"ray::ServeReplica:{application}:"):
+            found[pid] = title
+    return found
+
+
+def uses_torch(pid: int) -> bool:
+    return "libtorch" in Path(f"/proc/{pid}/maps").read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason"),
+    [
+        ("model.safetensors", None, "safetensors"),
+        ("model.safetensors", b"broken", "model.safetensors"),
+    ],
+)
+def test_a_broken_model_is_one_clear_sentence(
+    port: int, tiny_model: Path, tmp_path: Path, file: str, content: bytes | None, reason: str
+) -> None:
+    for part in tiny_model.iterdir():
+        (tmp_path / part.name).symlink_to(part)
+    (tmp_path / file).unlink()
+    if content is not None:
+        (tmp_path / file).write_bytes(content)
+    settings = {
+        "model": str(tmp_path),
+        "served_model_name": "broken",
+        "speculation": {"method": "off"},
+        "replicas": {"router_cpus": 0, "verifier_cpus": 0},  # the other services have taken both CPUs
+    }
+    with pytest.raises(RuntimeError):
+        deploy(port, "broken", settings)
+    message = serve.status().applications["broken"].deployments["Verifier"].message
+    serve.delete("broken")
+    assert "ModelLoadError" in message
+    assert reason in message
