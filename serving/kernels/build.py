@@ -25,7 +25,7 @@ class BuildError(Exception):
 
 @cache
 def load_library(cache_dir: Path) -> ctypes.CDLL:
-    """The compiled kernels. Raises BuildError where there is no compiler or the result does not load.
+    """The compiled kernels. Raises BuildError where they cannot be compiled, kept or loaded.
 
     The library is linked without an OpenMP runtime of its own: it finds torch's, which is loaded globally,
     so that there is one thread pool. Import torch first.
@@ -33,13 +33,13 @@ def load_library(cache_dir: Path) -> ctypes.CDLL:
     compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
     if compiler is None:
         raise BuildError("no C++ compiler found (install g++ to make CPU decoding several times faster)")
-    target = cache_dir / "kernels" / f"cpu-{_key(compiler)}.so"
-    if not target.exists():
-        _compile(compiler, target)
     try:
+        target = cache_dir / "kernels" / f"cpu-{_key(compiler)}.so"
+        if not target.exists():
+            _compile(compiler, target)
         return ctypes.CDLL(str(target))
-    except OSError as error:
-        raise BuildError(f"the compiled kernels do not load: {error}") from error
+    except OSError as error:  # the folder cannot be written, the compiler or the library is damaged
+        raise BuildError(f"the CPU kernels cannot be compiled or loaded: {error}") from error
 
 
 def _key(compiler: str) -> str:

@@ -1,0 +1,97 @@
+"""Compiling the CPU kernels: once, by any number of processes, and what is said where it cannot be done."""
+
+from __future__ import annotations
+
+import multiprocessing
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import pytest
+import torch
+
+from serving.kernels.build import BuildError, load_library
+from serving.kernels.native import Kernels
+
+
+def libraries(cache: Path) -> list[Path]:
+    return sorted((cache / "kernels").iterdir())
+
+
+def build(cache: Path, barrier: Barrier) -> None:
+    barrier.wait()
+    Kernels(torch.float32, cache)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that two processes filled at the same moment."""
+    cache = tmp_path_factory.mktemp("cache")
+    spawn = multiprocessing.get_context("spawn")
+    barrier = spawn.Barrier(2)
+    processes = [spawn.Process(target=build, args=(cache, barrier)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0, 0]
+    return cache
+
+
+def test_two_processes_may_build_at_once(built: Path) -> None:
+    (library,) = libraries(built)  # one library, no leftovers
+    assert library.suffix == ".so"
+
+
+def test_a_built_library_is_not_built_again(built: Path) -> None:
+    (library,) = libraries(built)
+    before = library.stat()
+    for dtype in (torch.float32, torch.bfloat16):
+        assert Kernels(dtype, built).dtype is dtype
+    after = library.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_damaged_library_is_an_error(built: Path, tmp_path: Path) -> None:
+    (library,) = libraries(built)
+    copy = tmp_path / "kernels" / library.name
+    copy.parent.mkdir()
+    copy.write_bytes(b"")
+    with pytest.raises(BuildError, match="file too short"):
+        load_library(tmp_path)
+
+
+@pytest.mark.parametrize("compiler", [None, "no-such-compiler"])
+def test_no_compiler(compiler: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    if compiler is not None:
+        monkeypatch.setenv("CXX", compiler)
+    with pytest.raises(BuildError, match="no C\\+\\+ compiler found"):
+        load_library(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("#!/bin/sh\necho 'unknown option' >&2\nexit 1\n", "unknown option"),
+        ("#!/no/such/interpreter\n", "No such file"),
+    ],
+)
+def test_a_compiler_that_fails(
+    script: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = tmp_path / "c++"
+    compiler.write_text(script)
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    cache = tmp_path / "cache"
+    with pytest.raises(BuildError, match=message):
+        load_library(cache)
+    assert not cache.exists() or libraries(cache) == []
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "kernels").write_text("a file where a folder should be")
+    with pytest.raises(BuildError, match="File exists"):
+        load_library(tmp_path)
