@@ -27,7 +27,9 @@ class Linear:
 
 
 class LinearOps(Protocol):
-    """x: [rows, in] in the model's dtype. Norm is RMSNorm with `eps`, its weight of shape [in]."""
+    """x: [rows, in] in the model's dtype. norm is the weight [in] of an RMSNorm with `eps`; None: no norm."""
+
+    eps: float
 
     def pack(self, weight: Tensor, bias: Tensor | None = None) -> Linear: ...
 
@@ -35,7 +37,7 @@ class LinearOps(Protocol):
         """One layer of 2 x intermediate outputs from two plain ones."""
         ...
 
-    def norm_linear(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+    def norm_linear(self, x: Tensor, norm: Tensor | None, layer: Linear) -> Tensor:
         """layer(norm(x)): [rows, out]."""
         ...
 
@@ -47,7 +49,7 @@ class LinearOps(Protocol):
         """residual += layer(x), in place."""
         ...
 
-    def norm_logits(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+    def norm_logits(self, x: Tensor, norm: Tensor | None, layer: Linear) -> Tensor:
         """layer(norm(x)) as float32: [rows, out]. The result is valid until the next call."""
         ...
 
@@ -69,8 +71,9 @@ class TorchLinearOps:
         bias = None if gate.bias is None or up.bias is None else torch.cat((gate.bias, up.bias))
         return self.pack(torch.cat((gate.weight, up.weight)), bias)
 
-    def norm_linear(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
-        return F.linear(F.rms_norm(x, norm.shape, norm, self.eps), layer.weight, layer.bias)
+    def norm_linear(self, x: Tensor, norm: Tensor | None, layer: Linear) -> Tensor:
+        normed = x if norm is None else F.rms_norm(x, norm.shape, norm, self.eps)
+        return F.linear(normed, layer.weight, layer.bias)
 
     def norm_swiglu(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
         gate, up = self.norm_linear(x, norm, layer).chunk(2, dim=-1)
@@ -79,7 +82,7 @@ class TorchLinearOps:
     def add_linear(self, residual: Tensor, x: Tensor, layer: Linear) -> None:
         residual += F.linear(x, layer.weight, layer.bias)
 
-    def norm_logits(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+    def norm_logits(self, x: Tensor, norm: Tensor | None, layer: Linear) -> Tensor:
         return self.norm_linear(x, norm, layer).float()
 
     def embed(self, token_ids: Tensor, layer: Linear) -> Tensor:
@@ -110,7 +113,7 @@ class NativeLinearOps:
         assert gate.out_features % LANES == 0
         return Linear(weight, bias, gate.in_features, 2 * gate.out_features)
 
-    def norm_linear(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+    def norm_linear(self, x: Tensor, norm: Tensor | None, layer: Linear) -> Tensor:
         return self._run(layer, x, norm, self._rows_of(layer, x), Epilogue.STORE)
 
     def norm_swiglu(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
@@ -121,10 +124,11 @@ class NativeLinearOps:
         assert residual.shape[1] % LANES == 0
         self._run(layer, x, None, residual, Epilogue.ADD_TO_OUTPUT)
 
-    def norm_logits(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+    def norm_logits(self, x: Tensor, norm: Tensor | None, layer: Linear) -> Tensor:
         # Fresh megabytes cost page faults on every step: keep the largest buffer so far.
-        if self._logits.shape[0] < x.shape[0]:
-            self._logits = torch.empty(x.shape[0], _padded(layer.out_features))
+        width = _padded(layer.out_features)
+        if self._logits.shape[0] < x.shape[0] or self._logits.shape[1] != width:
+            self._logits = torch.empty(x.shape[0], width)
         out = self._run(layer, x, norm, self._logits[: x.shape[0]], Epilogue.STORE_FLOAT32)
         return out[:, : layer.out_features]
 

@@ -1,0 +1,187 @@
+"""Linear layers of the CPU kernels: torch's values, and the same bits for a row in any company."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from serving.config import ServeConfig
+from serving.kernels.native import DTYPES, Kernels
+from serving.models.linear import Linear, NativeLinearOps, TorchLinearOps
+
+EPS = 1e-5
+TOLERANCE = {torch.float32: 4e-6, torch.bfloat16: 2e-2}
+
+
+def native(dtype: torch.dtype, threads: int = 1) -> NativeLinearOps:
+    return NativeLinearOps(EPS, Kernels(dtype, ServeConfig().cache_dir), threads)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The four kinds of call, each as a function of x: [rows, inputs] -> [rows, outputs]."""
+
+    ops: NativeLinearOps | TorchLinearOps
+    norm: Tensor
+    plain: Linear
+    gate_up: Linear
+
+    def linear(self, x: Tensor) -> Tensor:
+        return self.ops.norm_linear(x, self.norm, self.plain)
+
+    def swiglu(self, x: Tensor) -> Tensor:
+        return self.ops.norm_swiglu(x, self.norm, self.gate_up)
+
+    def add(self, x: Tensor) -> Tensor:
+        """On the same residual in every row."""
+        residual = torch.linspace(-1, 1, self.plain.out_features).to(x.dtype).repeat(len(x), 1)
+        self.ops.add_linear(residual, x, self.plain)
+        return residual
+
+    def logits(self, x: Tensor) -> Tensor:
+        return self.ops.norm_logits(x, self.norm, self.plain).clone()
+
+    def embed(self, x: Tensor) -> Tensor:
+        """x is counted, not read: one token per row."""
+        return self.ops.embed(torch.arange(len(x)) * 5 % self.plain.out_features, self.plain)
+
+
+CALLS = ("linear", "swiglu", "add", "logits", "embed")
+
+
+def layers(
+    ops: NativeLinearOps | TorchLinearOps, dtype: torch.dtype, outputs: int, inputs: int, bias: bool
+) -> Layers:
+    """The same random values whatever the ops."""
+    torch.manual_seed(0)
+    weights = [(torch.randn(outputs, inputs) * inputs**-0.5).to(dtype) for _ in range(3)]
+    biases = [torch.randn(outputs).to(dtype) if bias else None for _ in range(3)]
+    norm = (torch.rand(inputs) + 0.5).to(dtype)
+    plain, gate, up = (ops.pack(w, b) for w, b in zip(weights, biases, strict=True))
+    return Layers(ops, norm, plain, ops.pack_gate_up(gate, up))
+
+
+def activations(rows: int, inputs: int, dtype: torch.dtype) -> Tensor:
+    torch.manual_seed(1)
+    return torch.randn(rows, inputs).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(("outputs", "inputs"), [(16, 16), (48, 80), (64, 48), (80, 208), (144, 64)])
+@pytest.mark.parametrize("call", CALLS)
+def test_values_are_those_of_torch(
+    call: str, outputs: int, inputs: int, bias: bool, dtype: torch.dtype
+) -> None:
+    ours = layers(native(dtype, threads=2), dtype, outputs, inputs, bias)
+    theirs = layers(TorchLinearOps(EPS), dtype, outputs, inputs, bias)
+    for rows in (1, 2, 3, 4, 5, 6, 7, 12, 13, 25, 40):
+        x = activations(rows, inputs, dtype)
+        got, expected = getattr(ours, call)(x), getattr(theirs, call)(x)
+        torch.testing.assert_close(got, expected, atol=2 * TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(("outputs", "inputs"), [(80, 208), (112, 48)])
+def test_a_row_has_the_same_bits_in_any_company(
+    call: str, outputs: int, inputs: int, dtype: torch.dtype
+) -> None:
+    x = activations(40, inputs, dtype)
+    alone = layers(native(dtype), dtype, outputs, inputs, bias=True)
+    expected = torch.cat([getattr(alone, call)(x[i : i + 1]) for i in range(40)])
+    if call == "embed":
+        expected = alone.embed(x)
+    for threads in (1, 2, 3):
+        together = layers(native(dtype, threads), dtype, outputs, inputs, bias=True)
+        for rows in range(1, 41):
+            assert torch.equal(getattr(together, call)(x[:rows]), expected[:rows]), rows
+            assert torch.equal(getattr(together, call)(x[-rows:]), expected[-rows:]) or call == "embed", rows
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_vocabulary_of_any_size(dtype: torch.dtype) -> None:
+    ours, theirs = native(dtype), TorchLinearOps(EPS)
+    weight, bias = activations(100, 32, dtype), activations(100, 1, dtype).flatten()
+    norm, x = torch.ones(32, dtype=dtype), activations(3, 32, dtype)
+    logits = ours.norm_logits(x, norm, ours.pack(weight, bias))
+    assert logits.dtype is torch.float32
+    assert logits.shape == (3, 100)
+    expected = theirs.norm_logits(x, norm, theirs.pack(weight, bias))
+    torch.testing.assert_close(logits, expected, atol=10 * TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+    ids = torch.tensor([99, 0, 17, 99])
+    assert torch.equal(ours.embed(ids, ours.pack(weight)), weight[ids])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_logits_of_any_number_of_rows_and_layers(dtype: torch.dtype) -> None:
+    """None are wanted when every row is a prompt's middle."""
+    ops = native(dtype)
+    narrow, wide = ops.pack(activations(20, 16, dtype)), ops.pack(activations(50, 16, dtype))
+    for rows, layer in ((0, narrow), (2, narrow), (0, narrow), (1, wide), (4, narrow)):
+        logits = ops.norm_logits(activations(rows, 16, dtype), torch.ones(16, dtype=dtype), layer)
+        assert logits.shape == (rows, layer.out_features)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_lies_behind_the_last_row_is_left_alone(dtype: torch.dtype) -> None:
+    ops = native(dtype, threads=2)
+    residual = torch.full((8, 48), 7.0, dtype=dtype)
+    ops.add_linear(residual[:5], activations(5, 32, dtype), ops.pack(activations(48, 32, dtype)))
+    assert (residual[:5] != 7).any()
+    assert (residual[5:] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("call", ["linear", "swiglu", "add", "logits"])
+def test_nan_stays_nan_in_its_own_row(call: str, dtype: torch.dtype) -> None:
+    """S11: a NaN that became a number would be served as an answer."""
+    made = layers(native(dtype), dtype, 48, 32, bias=True)
+    x = activations(13, 32, dtype)
+    clean = getattr(made, call)(x)
+    x[4, 9] = torch.nan
+    spoilt = getattr(made, call)(x)
+    assert spoilt[4].isnan().all()
+    others = torch.arange(13) != 4
+    assert torch.equal(spoilt[others], clean[others])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nan_in_a_weight_spoils_its_output_only(dtype: torch.dtype) -> None:
+    ops = native(dtype)
+    weight = activations(100, 32, dtype)
+    weight[37, 3] = torch.nan
+    logits = ops.norm_logits(activations(7, 32, dtype), torch.ones(32, dtype=dtype), ops.pack(weight))
+    assert torch.equal(logits.isnan(), (torch.arange(100) == 37).expand(7, 100))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_silu_over_the_whole_range(dtype: torch.dtype) -> None:
+    """One input whose norm is its sign: the bias alone makes the gate. Far out, exp must neither
+    overflow nor turn negative."""
+    gate = torch.cat([torch.linspace(-120, 120, 1585), torch.linspace(-1, 1, 199), torch.zeros(8)]).to(dtype)
+    gate[-3:] = torch.tensor([torch.inf, -torch.inf, torch.nan])
+    zeros, ones = torch.zeros(len(gate), 16, dtype=dtype), torch.ones(len(gate), dtype=dtype)
+    ops = native(dtype)
+    layer = ops.pack_gate_up(ops.pack(zeros, gate), ops.pack(zeros, ones))
+    x = torch.ones(1, 16, dtype=dtype)
+    got = ops.norm_swiglu(x, x[0], layer)[0].float()
+    expected = F.silu(gate.double()).float()
+    torch.testing.assert_close(got, expected, rtol=TOLERANCE[dtype], atol=1e-30, equal_nan=True)
+
+
+def test_bfloat16_rounds_to_nearest_even() -> None:
+    """Sums of two numbers are exact in float32, so the only rounding is the store's."""
+    torch.manual_seed(3)
+    pairs = torch.randn(4000, 2).bfloat16()
+    pairs[:1000, 1] = pairs[:1000, 0] * 2.0**-8  # ties
+    weight = torch.zeros(16, 16, dtype=torch.bfloat16)
+    weight[:, :2] = 1
+    x = F.pad(pairs, (0, 14))
+    out = torch.zeros(len(x), 16, dtype=torch.bfloat16)
+    native(torch.bfloat16).add_linear(out, x, native(torch.bfloat16).pack(weight))
+    assert torch.equal(out[:, 0], pairs.float().sum(1).bfloat16())
