@@ -77,6 +77,11 @@ class Engine:
     def scheduler(self) -> Scheduler:
         return self._scheduler
 
+    @property
+    def runner(self) -> ModelRunner:
+        """The target itself, for whoever has other questions to it while the engine is idle."""
+        return self._runner
+
     def add(self, request: GenerationRequest) -> None:
         """Queue a request. One that cannot run ends with an error from the next step."""
         length = len(request.prompt_ids) + len(request.output_ids)
