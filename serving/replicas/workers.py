@@ -49,10 +49,18 @@ def start_worker(
 
 
 def shared_environment(config: ServeConfig) -> dict[str, str]:
-    """Variables that every process of the service gets."""
-    if config.metrics_dir is None:
-        return {}
-    return {"PROMETHEUS_MULTIPROC_DIR": str(config.metrics_dir)}
+    """Variables that every process of the service gets.
+
+    Calls between replicas go over gRPC instead of Ray's object store: a streamed item then costs half the CPU
+    time. A model's card holds its tokenizer, which may exceed gRPC's usual 4 MiB.
+    """
+    environment = {
+        "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
+        "RAY_SERVE_REPLICA_GRPC_MAX_MESSAGE_LENGTH": str(64 * 2**20),
+    }
+    if config.metrics_dir is not None:
+        environment["PROMETHEUS_MULTIPROC_DIR"] = str(config.metrics_dir)
+    return environment
 
 
 def compute_threads(config: ServeConfig) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import openai
+import psutil
 import ray
 from ray import serve
 
@@ -66,3 +67,13 @@ def eventually(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < end, "it never came true"
         time.sleep(0.1)
+
+
+def replicas_of(application: str) -> dict[int, str]:
+    """Process ids of the application's replicas in this session's cluster, with their deployments."""
+    found = {}
+    for process in psutil.Process().children(recursive=True):
+        title = " ".join(process.cmdline()).split(".")[0].strip()
+        if title.startswith(f"ray::ServeReplica:{application}:"):
+            found[process.pid] = title.rpartition(":")[2]
+    return found

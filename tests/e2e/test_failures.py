@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from deployed import Deployed, eventually
+from deployed import Deployed, eventually, replicas_of
 
 pytestmark = pytest.mark.ray
 
@@ -71,6 +71,18 @@ async def test_a_killed_engine_ends_streams_with_an_error_and_comes_back(tiny: D
             pass
     await asyncio.to_thread(eventually, lambda: answers(tiny))
     assert tiny.client().completions.create(**LONG).choices[0].text == expected
+    await asyncio.to_thread(tiny.wait_until_idle)
+
+
+async def test_a_killed_front_ends_streams_with_an_error_and_comes_back(tiny: Deployed) -> None:
+    (front,) = (pid for pid, title in replicas_of("tiny").items() if title == "Verifier")
+    stream = await tiny.async_client().completions.create(**LONG, stream=True)
+    assert (await anext(aiter(stream))).choices
+    os.kill(front, signal.SIGKILL)
+    with pytest.raises(openai.APIError, match="lost"):
+        async for _ in stream:
+            pass
+    await asyncio.to_thread(eventually, lambda: answers(tiny))
     await asyncio.to_thread(tiny.wait_until_idle)
 
 
