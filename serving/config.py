@@ -73,7 +73,10 @@ class EngineConfig(_Section):
 class SpeculationConfig(_Section):
     """How drafts are made and how many of their tokens are verified."""
 
-    method: Literal["prompt_lookup", "off"] = "prompt_lookup"
+    method: Literal["prompt_lookup", "eagle3", "off"] = "prompt_lookup"
+    head: str | None = Field(None, description="Folder of the draft head; needed by method eagle3.")
+    beam: int = Field(8, ge=1, le=64, description="Nodes a head expands per level, and children of each (k).")
+    draft_kv_cache_memory: Bytes = Field(2**26, ge=2**16, description="Bytes of a head's own KV cache.")
     placement: Literal["pool", "colocated"] = Field(
         "pool", description="Drafters as replicas, or in the verifier."
     )
@@ -94,9 +97,11 @@ class SpeculationConfig(_Section):
     )
 
     @model_validator(mode="after")
-    def _check_lookup_lengths(self) -> Self:
+    def _check_method(self) -> Self:
         if self.prompt_lookup_min > self.prompt_lookup_max:
             raise ValueError("prompt_lookup_min must not exceed prompt_lookup_max")
+        if self.method == "eagle3" and self.head is None:
+            raise ValueError("method eagle3 needs a head")
         return self
 
 

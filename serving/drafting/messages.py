@@ -1,13 +1,13 @@
 """Wire messages between a verifier and a drafter (design, section 6).
 
 Plain frozen dataclasses of ints and numpy arrays: Ray moves the arrays without copying them.
-A sequence is known by (`incarnation` of its verifier, `seq_id`), because ids repeat after a verifier restarts.
+A sequence is known by (`incarnation` of its verifier, `seq_id`): ids repeat after a verifier restarts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,8 @@ class Extend:
     """Committed tokens the drafter does not hold yet.
 
     token_ids[j] = token at absolute position start + 1 + j, for j in 0 .. base_len - 2 - start, as int32;
-    with a feature-fed head, features[j] belongs to position start + j (shape [len(token_ids), d]).
+    with a feature-fed head, features[j] belongs to position start + j (shape [len(token_ids), d]; the
+    target's dtype, bfloat16 as its bits in uint16).
     `first_token` is the token at position 0, sent with start == 0 only (no pair has it as its token).
     base_len = committed tokens, the root included: start + 1 + len(token_ids) == base_len.
     """
@@ -50,7 +51,7 @@ class Extend:
     base_len: int
     token_ids: NDArray[np.int32]
     first_token: int | None = None
-    features: NDArray[np.float32] | None = None
+    features: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         assert self.start + 1 + len(self.token_ids) == self.base_len

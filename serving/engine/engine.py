@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -64,6 +65,7 @@ class Engine:
         self._sampler = Sampler()
         self._seq_ids = itertools.count()
         self._ended: list[TokenDelta] = []
+        self._asking_s = 0.0
         self.stats = EngineStats()
 
     def card(self) -> ModelCard:
@@ -120,8 +122,7 @@ class Engine:
         speculation = SpeculationStats()
         with times.measure("output"):
             deltas += self._commit(plan, trees, results, speculation)
-        with times.measure("wire"):
-            self._ask_drafts()
+        self._ask_drafts()
         self._record(plan, drafts, speculation, times)
         return deltas
 
@@ -134,10 +135,13 @@ class Engine:
     def _take_drafts(self, plan: StepPlan, times: StepTimes) -> DraftRound:
         if self._speculator is None:
             return DraftRound([_no_tree(decode.seq) for decode in plan.decodes])
-        with times.measure("wire"):
-            drafts = self._speculator.collect(plan.decodes)
-        times.draft += drafts.compute_s
-        times.wire -= min(drafts.compute_s, times.wire)
+        started = time.perf_counter()
+        drafts = self._speculator.collect(plan.decodes)
+        # What this thread gave to drafting: asking (which drafts, where the drafter is in this process) and
+        # waiting. A drafter elsewhere may have worked longer than it was waited for.
+        spent = self._asking_s + time.perf_counter() - started
+        times.draft = min(drafts.compute_s, spent)
+        times.wire = spent - times.draft
         return drafts
 
     def _verify(
@@ -171,7 +175,7 @@ class Engine:
                     source.append(self._slot(decode.seq, base + node))
                     target.append(self._slot(decode.seq, base + place))
         if source:
-            self._runner.attention.move_slots(np.array(source, np.int32), np.array(target, np.int32))
+            self._runner.move_slots(np.array(source, np.int32), np.array(target, np.int32))
 
     def _slot(self, seq: Sequence, position: int) -> int:
         block, offset = divmod(position, self._packer.block_size)
@@ -216,9 +220,12 @@ class Engine:
         )
 
     def _ask_drafts(self) -> None:
-        if self._speculator is not None:
-            running = self._scheduler.running
-            self._speculator.ask((seq, self._scheduler.room(seq) - 1) for seq in running if seq.is_decoding)
+        """Ask for the next step's trees. The time counts with theirs."""
+        if self._speculator is None:
+            return
+        started, running = time.perf_counter(), self._scheduler.running
+        self._speculator.ask((seq, self._scheduler.room(seq) - 1) for seq in running if seq.is_decoding)
+        self._asking_s = time.perf_counter() - started
 
     def _forget(self, sequences: list[Sequence] | tuple[Sequence, ...]) -> None:
         if self._speculator is not None:

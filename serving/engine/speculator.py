@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from serving.config import SpeculationConfig
 from serving.drafting.base import DraftChannel
@@ -15,6 +17,9 @@ from serving.engine.sequence import Sequence
 from serving.spec.tree import DraftTree
 
 NOTHING = Proposal((), (), 0.0)
+
+SequenceFeatures = Callable[[Sequence, int, int], NDArray[Any]]
+"""(sequence, start, end) -> features of positions start .. end - 1 for the wire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +42,17 @@ class Speculator:
     """
 
     def __init__(
-        self, config: SpeculationConfig, channel: DraftChannel, incarnation: str, fingerprint: str
+        self,
+        config: SpeculationConfig,
+        channel: DraftChannel,
+        incarnation: str,
+        fingerprint: str,
+        features: SequenceFeatures | None,
     ) -> None:
+        """`features` gathers what a head is fed; None for drafters that need only tokens."""
         self._config, self._channel = config, channel
         self._incarnation, self._fingerprint = incarnation, fingerprint
+        self._features = features
         self._asked: dict[int, Sequence] = {}
 
     def cap(self, seq: Sequence) -> int:
@@ -109,4 +121,5 @@ class Speculator:
             base_len=len(seq.token_ids),
             token_ids=np.array(seq.token_ids[start + 1 :], np.int32),
             first_token=seq.token_ids[0] if start == 0 else None,
+            features=self._features(seq, start, len(seq.token_ids) - 1) if self._features else None,
         )

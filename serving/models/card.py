@@ -66,8 +66,8 @@ def fingerprint(folder: Path, dtype: str) -> str:
     moves every tensor.
     """
     digest = hashlib.sha256(dtype.encode())
-    for name in ("config.json", "tokenizer.json"):
-        digest.update((folder / name).read_bytes())
+    for file in (folder / "config.json", folder / "tokenizer.json"):
+        digest.update(file.read_bytes() if file.exists() else b"")
     for file in sorted(folder.glob("*.safetensors")):
         size = file.stat().st_size
         digest.update(f"{file.name}/{size}".encode())

@@ -1,0 +1,141 @@
+"""Where and how the network runs: device, element type, kernels."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from serving.config import EngineConfig, ServeConfig
+from serving.engine.attention.base import AttentionBackend
+from serving.engine.attention.native import NativeAttention
+from serving.engine.attention.torch_backend import TorchAttention
+from serving.errors import ConfigError
+from serving.kernels.build import BuildError
+from serving.kernels.native import DTYPES, LANES, Kernels
+from serving.models.architecture import Architecture
+from serving.models.decoder import HeadNorms
+from serving.models.linear import LinearOps, NativeLinearOps, TorchLinearOps
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where and how the network runs. kernels is None where plain torch does the work."""
+
+    device: torch.device
+    dtype: torch.dtype
+    threads: int
+    kernels: Kernels | None
+
+    @property
+    def dtype_name(self) -> str:
+        return dtype_name(self.dtype)
+
+    def linear_ops(self, eps: float) -> LinearOps:
+        if self.kernels is None:
+            return TorchLinearOps(eps)
+        return NativeLinearOps(eps, self.kernels, self.threads)
+
+    def attention(
+        self,
+        architecture: Architecture,
+        norms: Sequence[HeadNorms | None],
+        *,
+        num_blocks: int,
+        block_size: int,
+        max_model_len: int,
+    ) -> AttentionBackend:
+        """A backend with its cache, zeroed."""
+        sizes = {"num_blocks": num_blocks, "block_size": block_size, "max_model_len": max_model_len}
+        if self.kernels is not None:
+            return NativeAttention(architecture, self.kernels, norms, threads=self.threads, **sizes)
+        return TorchAttention(architecture, norms, dtype=self.dtype, device=self.device, **sizes)
+
+
+def choose_placement(config: ServeConfig, architecture: Architecture) -> Placement:
+    """Device, dtype and kernels. On a CPU, dtype `auto` is decided by timing both on the model's shapes."""
+    device = _device(config.engine)
+    threads = config.engine.num_threads or os.cpu_count() or 1
+    torch.set_num_threads(threads)
+    candidates = [
+        Placement(device, dtype, threads, _kernels(config, architecture, device, dtype))
+        for dtype in _dtypes(config.dtype, device)
+    ]
+    if len(candidates) == 1:
+        return candidates[0]
+    return min(candidates, key=lambda placement: _time_linear(architecture, placement))
+
+
+def _device(engine: EngineConfig) -> torch.device:
+    if engine.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("engine.device is cuda, but torch sees no CUDA device")
+    if engine.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(engine.device)
+
+
+def _dtypes(wanted: str, device: torch.device) -> list[torch.dtype]:
+    if wanted != "auto":
+        return [getattr(torch, wanted)]
+    if device.type == "cuda":
+        return [torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16]
+    return [torch.bfloat16, torch.float32]
+
+
+def _kernels(
+    config: ServeConfig, architecture: Architecture, device: torch.device, dtype: torch.dtype
+) -> Kernels | None:
+    backend, reason = config.engine.attention_backend, _no_native(architecture, device, dtype)
+    if backend == "torch":
+        return None
+    if reason is None:
+        try:
+            return Kernels(dtype, config.cache_dir)
+        except BuildError as error:
+            reason = str(error)
+    if backend == "native":
+        raise ConfigError(f"engine.attention_backend is native, but {reason}")
+    if device.type == "cpu":
+        log.warning("running without CPU kernels: %s", reason)
+    return None
+
+
+def _no_native(a: Architecture, device: torch.device, dtype: torch.dtype) -> str | None:
+    """Why the CPU kernels cannot run this model; None if they can."""
+    if device.type != "cpu":
+        return f"the kernels are for CPUs, not {device.type}"
+    if dtype not in DTYPES:
+        return f"the kernels do not do {dtype_name(dtype)}"
+    if any(size % LANES for size in (a.hidden_size, a.intermediate_size, a.head_dim)) or a.head_dim > 512:
+        return f"hidden size, MLP size and head_dim must be multiples of {LANES} (head_dim at most 512)"
+    return None
+
+
+def _time_linear(architecture: Architecture, placement: Placement) -> float:
+    """Seconds of one MLP projection at a few rows: the median of 20."""
+    ops = placement.linear_ops(architecture.rms_norm_eps)
+    outputs, inputs, dtype = architecture.intermediate_size, architecture.hidden_size, placement.dtype
+    layer = ops.pack(torch.zeros(outputs, inputs, dtype=dtype))
+    x, norm = torch.zeros(8, inputs, dtype=dtype), torch.ones(inputs, dtype=dtype)
+    return _median_time(lambda: ops.norm_linear(x, norm, layer))
+
+
+def _median_time(run: Callable[[], Tensor], repeats: int = 20) -> float:
+    run()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return sorted(times)[repeats // 2]
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
