@@ -1,0 +1,94 @@
+"""Growing a tree: what is kept is the best of everything that a full expansion would have offered."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serving.spec.growth import GrowingTree
+from serving.spec.tree import ROOT, DraftTree
+
+
+class _Model:
+    """A made-up head: k children of every path, with log probabilities drawn from the path itself."""
+
+    def __init__(self, seed: int, k: int) -> None:
+        self.seed, self.k = seed, k
+
+    def children(self, path: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng((self.seed, *path))
+        tokens = rng.permutation(100)[: self.k]
+        return tokens.astype(np.int64), np.sort(rng.normal(-1.5, 1.0, self.k).astype(np.float32))[::-1]
+
+
+def _grow(model: _Model, max_nodes: int, depth: int, beam: int, floor: float) -> tuple[DraftTree, int]:
+    tree = GrowingTree(max_nodes, floor)
+    paths: dict[int, tuple[int, ...]] = {ROOT: ()}
+    level, expanded = [ROOT], 0
+    for _ in range(depth):
+        offered = [model.children(paths[node]) for node in level]
+        expanded += len(level)
+        nodes = tree.offer(level, np.stack([t for t, _ in offered]), np.stack([q for _, q in offered]), beam)
+        for node in nodes:
+            paths[node.place] = (*paths[node.parent], node.token_id)
+        level = [node.place for node in nodes]
+        if not level:
+            break
+    return tree.tree(7, 11), expanded
+
+
+def _all_paths(model: _Model, depth: int) -> dict[tuple[int, ...], float]:
+    """Log value of every path of a full expansion."""
+    values: dict[tuple[int, ...], float] = {(): 0.0}
+    frontier: list[tuple[int, ...]] = [()]
+    for _ in range(depth):
+        following = []
+        for path in frontier:
+            for token, log_q in zip(*model.children(path), strict=True):
+                child = (*path, int(token))
+                values[child] = values[path] + min(float(log_q), 0.0)
+                following.append(child)
+        frontier = following
+    del values[()]
+    return values
+
+
+def _paths_of(tree: DraftTree) -> set[tuple[int, ...]]:
+    paths: list[tuple[int, ...]] = []
+    for token, parent in zip(tree.token_ids.tolist(), tree.parents.tolist(), strict=True):
+        paths.append((*paths[parent], token) if parent != ROOT else (token,))
+    return set(paths)
+
+
+@given(st.integers(0, 2**31), st.integers(1, 12), st.integers(1, 3))
+def test_with_a_wide_beam_the_tree_is_the_best_of_all_paths(seed: int, max_nodes: int, depth: int) -> None:
+    model = _Model(seed, k=3)
+    tree, _ = _grow(model, max_nodes, depth, beam=10**6, floor=0.0)
+    best = sorted(_all_paths(model, depth).items(), key=lambda item: -item[1])[:max_nodes]
+    assert _paths_of(tree) == {path for path, _ in best}
+
+
+@given(st.integers(0, 2**31), st.integers(1, 12), st.integers(1, 4), st.floats(0.01, 0.9))
+def test_nothing_below_the_floor_is_kept(seed: int, max_nodes: int, depth: int, floor: float) -> None:
+    tree, _ = _grow(_Model(seed, k=3), max_nodes, depth, beam=4, floor=floor)
+    assert len(tree) <= max_nodes
+    assert (tree.path_values >= floor - 1e-6).all()
+
+
+def test_nodes_that_cannot_matter_are_not_expanded() -> None:
+    _, expanded = _grow(_Model(3, k=3), max_nodes=1, depth=4, beam=8, floor=0.0)
+    assert expanded <= 4  # one chain, however wide the beam
+
+
+def test_children_that_are_not_finite_are_ignored() -> None:
+    tree = GrowingTree(8)
+    nodes = tree.offer([ROOT], np.array([[4, 5, 6]]), np.array([[np.nan, -0.5, -np.inf]], np.float32), beam=8)
+    assert [node.token_id for node in nodes] == [5]
+    assert tree.tree(0, 3).token_ids.tolist() == [5]
+
+
+def test_a_row_of_nan_gives_no_tree() -> None:
+    tree = GrowingTree(8)
+    assert tree.offer([ROOT], np.array([[4, 5]]), np.full((1, 2), np.nan, np.float32), beam=8) == []
+    assert len(tree.tree(0, 3)) == 0
