@@ -10,7 +10,7 @@ from ray.actor import ActorHandle
 from serving.config import ServeConfig
 from serving.logs import configure_logging
 from serving.replicas.drafter_worker import DrafterWorker
-from serving.replicas.workers import drafter_bundle, shared_environment, start_worker
+from serving.replicas.workers import drafter_bundle, drafter_environment, start_worker, started
 
 ANSWER_TIMEOUT_S = 5.0
 
@@ -24,9 +24,9 @@ class DrafterPool:
     ) -> None:
         configure_logging(config.log_level)
         self._worker = start_worker(
-            DrafterWorker, config, bundle=drafter_bundle(config), environment=shared_environment(config)
+            DrafterWorker, config, bundle=drafter_bundle(config), environment=drafter_environment(config)
         )
-        await self._worker.ping.remote()
+        await started(self._worker)
 
     async def lease(self) -> ActorHandle[DrafterWorker]:
         """The worker of this replica."""

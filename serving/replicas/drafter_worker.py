@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from serving.config import ServeConfig
 from serving.drafting.messages import Close, Open, Proposal, Propose
-from serving.drafting.prompt_lookup import PromptLookupDrafter
 from serving.logs import configure_logging
+from serving.replicas.drafters import build_drafter
 
 
 class DrafterWorker:
@@ -15,10 +15,14 @@ class DrafterWorker:
 
     def __init__(self, config: ServeConfig) -> None:
         configure_logging(config.log_level)
-        self._drafter = PromptLookupDrafter(config.speculation)
+        self._config = config
+
+    def start(self) -> None:
+        """Build the drafter, once. Raises ModelLoadError when its head cannot be loaded."""
+        self._drafter = build_drafter(self._config)
 
     def ping(self) -> None:
-        """Answers when the drafter is built and not stuck."""
+        """Answers when nothing else is being done."""
 
     def submit(self, opens: Sequence[Open], propose: Propose) -> Proposal:
         """Open and propose in one call: a round trip less in the step that starts a sequence."""

@@ -15,9 +15,9 @@ from ray.serve.handle import DeploymentHandle
 from serving.config import ServeConfig
 from serving.drafting.base import DraftChannel
 from serving.drafting.colocated import ColocatedChannel
-from serving.drafting.prompt_lookup import PromptLookupDrafter
 from serving.logs import configure_logging
 from serving.metrics import start_exporter
+from serving.replicas.drafters import build_drafter
 from serving.replicas.leases import leased_workers
 from serving.replicas.pool_channel import PoolChannel
 from serving.replicas.step_loop import StepLoop
@@ -96,7 +96,7 @@ class EngineWorker:
         if speculation.method == "off":
             return None
         if pool is None:
-            return ColocatedChannel(PromptLookupDrafter(speculation))
+            return ColocatedChannel(build_drafter(self._config))
         return PoolChannel(lambda: leased_workers(pool), speculation.deadline_s)
 
     def _publish(self, deltas: list[TokenDelta]) -> None:

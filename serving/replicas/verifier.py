@@ -8,14 +8,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from ray import serve
-from ray.exceptions import RayTaskError
 from ray.serve.handle import DeploymentHandle
 
 from serving.config import ServeConfig
-from serving.errors import CanopyError, GenerationError, UnavailableError
+from serving.errors import GenerationError, UnavailableError
 from serving.logs import configure_logging
 from serving.replicas.engine_worker import EngineWorker
-from serving.replicas.workers import compute_environment, start_worker, verifier_bundle
+from serving.replicas.workers import compute_environment, start_worker, started, unwrapped, verifier_bundle
 from serving.types import GenerationRequest, ModelCard, TokenDelta
 
 logger = logging.getLogger(__name__)
@@ -75,11 +74,7 @@ class Verifier:
             bundle=verifier_bundle(config),
             environment=compute_environment(config),
         )
-        try:
-            self._card: ModelCard = await _unwrapped(self._worker.start.remote())
-        except CanopyError as error:
-            logger.error("cannot start: %s", error)  # Serve shows it too, at the end of a long traceback
-            raise
+        self._card: ModelCard = await started(self._worker)
         self._pump = asyncio.create_task(self._fan_out())
 
     async def describe(self) -> ModelCard:
@@ -106,12 +101,12 @@ class Verifier:
                 self._worker.abort.remote(request.request_id)
 
     async def stats(self) -> dict[str, Any]:
-        stats: dict[str, Any] = await _unwrapped(self._worker.stats.remote())
+        stats: dict[str, Any] = await unwrapped(self._worker.stats.remote())
         return stats
 
     async def check_integrity(self) -> None:
         """Check the engine's bookkeeping. Raises AssertionError."""
-        await _unwrapped(self._worker.check_integrity.remote())
+        await unwrapped(self._worker.check_integrity.remote())
 
     async def check_health(self) -> None:
         """Raises ActorDiedError when the worker is gone: Serve then restarts the replica at once.
@@ -136,11 +131,3 @@ class Verifier:
             self._lost = error
             for stream in self._streams.values():
                 stream.fail(GenerationError("the verifier lost its engine while it was generating"))
-
-
-async def _unwrapped(answer: Any) -> Any:
-    """The answer of a worker, or the exception it raised, without the worker's traceback around it."""
-    try:
-        return await answer
-    except RayTaskError as error:
-        raise error.cause from None

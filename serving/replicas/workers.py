@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any, TypeVar, cast
 
 import ray
 from ray.actor import ActorHandle
+from ray.exceptions import RayTaskError
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from serving.config import ServeConfig
+from serving.errors import CanopyError
+
+logger = logging.getLogger(__name__)
 
 # What the replica itself reserves: it only moves messages.
 FRONT_CPUS = 0.05
 
 Worker = TypeVar("Worker")
+
+
+async def started(worker: ActorHandle[Any]) -> Any:
+    """What the worker's `start` returns. Raises what it raises."""
+    try:
+        return await unwrapped(worker.start.remote())
+    except CanopyError as error:
+        logger.error("cannot start: %s", error)  # Serve shows it too, at the end of a long traceback
+        raise
+
+
+async def unwrapped(answer: Any) -> Any:
+    """The answer of a worker, or the exception it raised, without the worker's traceback around it."""
+    try:
+        return await answer
+    except RayTaskError as error:
+        raise error.cause from None
 
 
 def verifier_bundle(config: ServeConfig) -> dict[str, float]:
@@ -66,6 +88,13 @@ def shared_environment(config: ServeConfig) -> dict[str, str]:
 def compute_threads(config: ServeConfig) -> int:
     """Torch threads of a process that computes; Ray's default would be one, whatever the machine has."""
     return config.engine.num_threads or len(os.sched_getaffinity(0))
+
+
+def drafter_environment(config: ServeConfig) -> dict[str, str]:
+    """Prompt lookup computes nothing that threads could share; a head is a model."""
+    if config.speculation.method == "prompt_lookup":
+        return shared_environment(config)
+    return compute_environment(config)
 
 
 def compute_environment(config: ServeConfig) -> dict[str, str]:

@@ -26,7 +26,9 @@ Worker = ActorHandle[DrafterWorker]
 
 
 def start_worker() -> Worker:
-    return ray.remote(DrafterWorker).options(num_cpus=0).remote(ServeConfig.load({}, environ={}))
+    worker = ray.remote(DrafterWorker).options(num_cpus=0).remote(ServeConfig.load({}, environ={}))
+    worker.start.remote()
+    return worker
 
 
 def pid_of(worker: Worker) -> int:
