@@ -84,10 +84,10 @@ class Speculator:
         asked, self._asked = self._asked, {}
         proposal = self._channel.collect() if asked else NOTHING
         arrived = {tree.seq_id: tree for tree in proposal.trees}
-        unknown = [asked[key.seq_id] for key in proposal.unknown if key.seq_id in asked]
-        for seq in unknown:
-            seq.num_drafted = 0
-        failures = {"unknown": len(unknown), "missing": len(asked) - len(arrived) - len(unknown)}
+        unknown = {key.seq_id for key in proposal.unknown} & asked.keys()
+        for seq_id in unknown:
+            asked[seq_id].num_drafted = 0
+        failures = {"unknown": len(unknown), "missing": len(asked.keys() - arrived.keys() - unknown)}
         trees = [self._fitting(arrived, decode) for decode in decodes]
         return DraftRound(trees, proposal.compute_s, failures)
 
