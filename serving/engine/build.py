@@ -114,14 +114,14 @@ def _speculator(
     """A head's drafter must have the same head; any drafter that needs only tokens will do."""
     folder, block_size = head_folder(config), config.engine.block_size
     if folder is None or features is None:
-        return Speculator(config.speculation, channel, incarnation, card.fingerprint, None)
+        return Speculator(config.speculation, channel, incarnation, card.fingerprint, card.vocab_size, None)
 
     def gather(seq: Sequence, start: int, end: int) -> NDArray[Any]:
         block, offset = np.divmod(np.arange(start, end), block_size)
         return features.gather(np.array(seq.block_table)[block] * block_size + offset)
 
     head = fingerprint(folder, placement.dtype_name)
-    return Speculator(config.speculation, channel, incarnation, head, gather)
+    return Speculator(config.speculation, channel, incarnation, head, card.vocab_size, gather)
 
 
 def _max_model_len(engine: EngineConfig, architecture: Architecture) -> int:

@@ -47,11 +47,13 @@ class Speculator:
         channel: DraftChannel,
         incarnation: str,
         fingerprint: str,
+        vocab_size: int,
         features: SequenceFeatures | None,
     ) -> None:
         """`features` gathers what a head is fed; None for drafters that need only tokens."""
         self._config, self._channel = config, channel
         self._incarnation, self._fingerprint = incarnation, fingerprint
+        self._vocab_size = vocab_size
         self._features = features
         self._asked: dict[int, Sequence] = {}
 
@@ -100,9 +102,13 @@ class Speculator:
     def _fitting(self, arrived: dict[int, DraftTree], decode: Decode) -> DraftTree:
         seq = decode.seq
         tree = arrived.get(seq.seq_id)
-        if tree is None or tree.base_len != len(seq.token_ids):
+        if tree is None or tree.base_len != len(seq.token_ids) or not self._in_vocabulary(tree):
             return DraftTree.empty(seq.seq_id, len(seq.token_ids))
         return tree[: decode.max_draft]
+
+    def _in_vocabulary(self, tree: DraftTree) -> bool:
+        """The target cannot embed any other token; a head's vocabulary may be padded further."""
+        return bool(((tree.token_ids >= 0) & (tree.token_ids < self._vocab_size)).all())
 
     def _key(self, seq: Sequence) -> SeqKey:
         return SeqKey(self._incarnation, seq.seq_id)
