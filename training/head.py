@@ -1,0 +1,223 @@
+"""The heads as modules to train. Parameter names are those of the published checkpoints.
+
+Parameters are float32; products run in `Compute.dtype`, the residual stream and the norms in float32.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from training.head_config import HeadConfig
+from training.rotary import Rotary
+
+
+class LayerWeights(NamedTuple):
+    """One batch's view of the layer in the compute dtype, cast and fused once for all steps."""
+
+    qkv: Tensor
+    out: Tensor
+    gate_up: Tensor
+    down: Tensor
+
+
+class LayerInput(NamedTuple):
+    """x: what is projected to queries, keys and values. residual: float32 [N, d], what is added to."""
+
+    x: Tensor
+    residual: Tensor
+
+
+class Projected(NamedTuple):
+    """query: [N, H, D]. key, value: [N, KV, D]. Rotated."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+
+class _Attention(nn.Module):
+    def __init__(self, c: HeadConfig, inputs: int) -> None:
+        super().__init__()
+        self.q_proj = nn.Linear(inputs, c.num_heads * c.head_dim, bias=False)
+        self.k_proj = nn.Linear(inputs, c.num_kv_heads * c.head_dim, bias=False)
+        self.v_proj = nn.Linear(inputs, c.num_kv_heads * c.head_dim, bias=False)
+        self.o_proj = nn.Linear(c.num_heads * c.head_dim, c.hidden_size, bias=False)
+
+
+class _Mlp(nn.Module):
+    def __init__(self, c: HeadConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(c.hidden_size, c.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(c.hidden_size, c.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(c.intermediate_size, c.hidden_size, bias=False)
+
+
+class _Layer(nn.Module):
+    def __init__(self, c: HeadConfig, inputs: int) -> None:
+        super().__init__()
+        self.self_attn = _Attention(c, inputs)
+        self.mlp = _Mlp(c)
+        self.post_attention_layernorm = RMSNorm(c.hidden_size, c.rms_norm_eps)
+
+    def weights(self, dtype: torch.dtype) -> LayerWeights:
+        a, m = self.self_attn, self.mlp
+        return LayerWeights(
+            torch.cat((a.q_proj.weight, a.k_proj.weight, a.v_proj.weight)).to(dtype),
+            a.o_proj.weight.to(dtype),
+            torch.cat((m.gate_proj.weight, m.up_proj.weight)).to(dtype),
+            m.down_proj.weight.to(dtype),
+        )
+
+    def finish(self, residual: Tensor, context: Tensor, weights: LayerWeights) -> Tensor:
+        """After attention: float32 [N, d]."""
+        hidden = residual + F.linear(context, weights.out)
+        inner = self.post_attention_layernorm(hidden).to(context.dtype)
+        gate, up = F.linear(inner, weights.gate_up).chunk(2, dim=-1)
+        return hidden + F.linear(F.silu(gate) * up, weights.down)
+
+
+class _Eagle3Layer(_Layer):
+    def __init__(self, c: HeadConfig) -> None:
+        super().__init__(c, 2 * c.hidden_size)
+        self.hidden_norm = RMSNorm(c.hidden_size, c.rms_norm_eps)
+        self.input_layernorm = RMSNorm(c.hidden_size, c.rms_norm_eps)
+
+
+class Head(nn.Module):
+    """What the unrolled draft needs of either kind. All hidden states are float32 [N, d]."""
+
+    layer: _Layer
+
+    def __init__(self, config: HeadConfig, max_positions: int) -> None:
+        super().__init__()
+        self.config = config
+        self.rotary = Rotary(config.rope, config.head_dim, max_positions)
+
+    def fuse(self, streams: Tensor, dtype: torch.dtype) -> Tensor:
+        """streams: bf16 [N, streams, hidden] as captured. Returns the first step's hidden states."""
+        raise NotImplementedError
+
+    def layer_input(self, embeds: Tensor, hidden: Tensor, dtype: torch.dtype) -> LayerInput:
+        raise NotImplementedError
+
+    def head_input(self, hidden: Tensor) -> Tensor:
+        """What the output projection is applied to: [N, d]."""
+        raise NotImplementedError
+
+    def output_weight(self) -> Tensor:
+        """float32 [draft, d], the output projection."""
+        raise NotImplementedError
+
+    def project(self, x: Tensor, positions: Tensor, weights: LayerWeights) -> Projected:
+        c = self.config
+        sizes = [c.num_heads * c.head_dim, c.num_kv_heads * c.head_dim, c.num_kv_heads * c.head_dim]
+        query, key, value = F.linear(x, weights.qkv).split(sizes, dim=-1)
+        return Projected(
+            self._rotated(query, c.num_heads, positions),
+            self._rotated(key, c.num_kv_heads, positions),
+            value.view(len(x), c.num_kv_heads, c.head_dim),
+        )
+
+    def project_first(
+        self, x: Tensor, positions: Tensor, chain_rows: Tensor, weights: LayerWeights
+    ) -> Projected:
+        """Step 0: keys and values of every row, queries of the chains alone."""
+        c = self.config
+        queries, kv = c.num_heads * c.head_dim, c.num_kv_heads * c.head_dim
+        query = F.linear(x[chain_rows], weights.qkv[:queries])
+        key, value = F.linear(x, weights.qkv[queries:]).split([kv, kv], dim=-1)
+        return Projected(
+            self._rotated(query, c.num_heads, positions[chain_rows]),
+            self._rotated(key, c.num_kv_heads, positions),
+            value.view(len(x), c.num_kv_heads, c.head_dim),
+        )
+
+    def _rotated(self, x: Tensor, heads: int, positions: Tensor) -> Tensor:
+        rotated: Tensor = self.rotary(x.view(len(x), heads, self.config.head_dim), positions)
+        return rotated
+
+
+class Eagle3Head(Head):
+    """Fused features; embedding and hidden state side by side into attention; a vocabulary of its own."""
+
+    def __init__(self, config: HeadConfig, max_positions: int) -> None:
+        super().__init__(config, max_positions)
+        c, features = config, len(config.layers)
+        if c.fc_norm:
+            self.fc_norm = nn.ModuleList(RMSNorm(c.hidden_size, c.rms_norm_eps) for _ in range(features))
+        self.fc = nn.Linear(features * c.hidden_size, c.hidden_size, bias=False)
+        self.midlayer = _Eagle3Layer(c)
+        self.norm = RMSNorm(c.hidden_size, c.rms_norm_eps)
+        self.lm_head = nn.Linear(c.hidden_size, c.draft_vocab_size, bias=False)
+
+    @property
+    def layer(self) -> _Eagle3Layer:  # type: ignore[override]
+        return self.midlayer
+
+    def fuse(self, streams: Tensor, dtype: torch.dtype) -> Tensor:
+        features = [streams[:, index] for index in self._stream_indices(streams.shape[1])]
+        if self.config.fc_norm:
+            features = [norm(f.float()) for norm, f in zip(self.fc_norm, features, strict=True)]
+        fused = torch.cat([feature.to(dtype) for feature in features], dim=-1)
+        return F.linear(fused, self.fc.weight.to(dtype)).float()
+
+    def layer_input(self, embeds: Tensor, hidden: Tensor, dtype: torch.dtype) -> LayerInput:
+        embeds, normed = self.midlayer.input_layernorm(embeds.float()), self.midlayer.hidden_norm(hidden)
+        return LayerInput(torch.cat((embeds, normed), dim=-1).to(dtype), hidden)
+
+    def head_input(self, hidden: Tensor) -> Tensor:
+        normed: Tensor = self.norm(hidden)
+        return normed
+
+    def output_weight(self) -> Tensor:
+        return self.lm_head.weight
+
+    def _stream_indices(self, captured: int) -> range:
+        """All but the last stream, or the last alone where fusion is left out."""
+        count = len(self.config.layers)
+        return range(captured - 1, captured) if count == 1 else range(count)
+
+
+class Eagle1Head(Head):
+    """EAGLE-1 and HASS: predicts the target's last feature (after its norm), read by the target's lm_head."""
+
+    def __init__(self, config: HeadConfig, max_positions: int, final_norm: Tensor) -> None:
+        super().__init__(config, max_positions)
+        self.fc = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=False)
+        self.layers = nn.ModuleList([_Layer(config, config.hidden_size)])
+        self.register_buffer("final_norm", final_norm.float(), persistent=False)
+
+    @property
+    def layer(self) -> _Layer:  # type: ignore[override]
+        layer = self.layers[0]
+        assert isinstance(layer, _Layer)
+        return layer
+
+    def fuse(self, streams: Tensor, dtype: torch.dtype) -> Tensor:
+        return self.feature(streams[:, -1])
+
+    def feature(self, final: Tensor) -> Tensor:
+        """The target's feature from what leaves its last layer: float32 [N, d]."""
+        return F.rms_norm(final.float(), self.final_norm.shape, self.final_norm, self.config.rms_norm_eps)
+
+    def layer_input(self, embeds: Tensor, hidden: Tensor, dtype: torch.dtype) -> LayerInput:
+        both = torch.cat((embeds.to(dtype), hidden.to(dtype)), dim=-1)
+        x = F.linear(both, self.fc.weight.to(dtype))
+        return LayerInput(x, x.float())
+
+    def head_input(self, hidden: Tensor) -> Tensor:
+        return hidden

@@ -1,0 +1,47 @@
+"""Training-time test: the head drafts from every position of real text, fed its own hidden states."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from training.attention import chain_attention
+from training.batch import Batch
+from training.head import Head
+
+
+def unroll(
+    head: Head,
+    batch: Batch,
+    embeddings: Tensor,
+    steps: int,
+    dtype: torch.dtype,
+    noise: Tensor | None = None,
+) -> Tensor:
+    """Hidden states before the final norm, float32 [steps, R, d].
+
+    Tokens are those of the text at every step; only the hidden state recurses (EAGLE-3, section 3.2). Step i
+    of a chain stands at rotary position t + i. embeddings: [vocab, d], the target's. noise: [T, d], added to
+    the first step's features (EAGLE-1).
+    """
+    weights = head.layer.weights(dtype)
+    fused = head.fuse(batch.streams, dtype)
+    if noise is not None:
+        fused = fused + noise
+    x, residual = head.layer_input(F.embedding(batch.row_tokens, embeddings), fused, dtype)
+    past = head.project_first(x, batch.positions, batch.chain_rows, weights)
+    context = chain_attention(past.query, past.key, past.value, [], batch.spans)
+    hidden = head.layer.finish(residual[batch.chain_rows], context, weights)
+
+    own: list[tuple[Tensor, Tensor]] = []
+    outputs, positions = [hidden], batch.positions[batch.chain_rows]
+    for step in range(1, steps):
+        embeds = F.embedding(batch.chain_tokens[step], embeddings)
+        x, residual = head.layer_input(embeds, hidden, dtype)
+        now = head.project(x, positions + step, weights)
+        own.append((now.key, now.value))
+        context = chain_attention(now.query, past.key, past.value, own, batch.spans)
+        hidden = head.layer.finish(residual, context, weights)
+        outputs.append(hidden)
+    return torch.stack(outputs)
