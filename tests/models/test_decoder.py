@@ -79,7 +79,7 @@ def logits_of(engine: Engine, tokens: Sequence[int], ends: Sequence[int]) -> Ten
     for end in ends:
         batch = pack(engine._packer, prefills=[Prefill(seq, start, end - start)])
         every_row = replace(batch, logit_rows=np.arange(end - start, dtype=np.int32))
-        chunks.append(engine._runner.forward(every_row).clone())
+        chunks.append(engine.runner.forward(every_row).clone())
         start = end
     return torch.cat(chunks)
 
@@ -99,7 +99,7 @@ def assert_close(ours: Tensor, theirs: Tensor, dtype: str) -> None:
 def test_logits_are_those_of_transformers(folders: Path, family: str, backend: str, dtype: str) -> None:
     folder, expected = saved(folders, family)
     engine = build_engine(config_for(folder, dtype, attention_backend=backend), None, "test")
-    assert (engine._runner.decoder.ops.__class__.__name__ == "NativeLinearOps") == (backend == "native")
+    assert (engine.runner.decoder.ops.__class__.__name__ == "NativeLinearOps") == (backend == "native")
     assert_close(logits_of(engine, TOKENS, [200]), expected, dtype)
     assert_close(logits_of(engine, TOKENS, [1, 18, 100, 101, 200]), expected, dtype)
 
