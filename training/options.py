@@ -16,6 +16,8 @@ def add_target(parser: ArgumentParser) -> None:
     parser.add_argument("--model", default="default", help="the target, named as in `serving`")
     parser.add_argument("--threads", type=positive, default=torch.get_num_threads(), help="CPU threads")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    # Never `auto`: it goes by timing, and features of two precisions must not mix.
+    parser.add_argument("--target-dtype", choices=["bfloat16", "float32"], default="bfloat16")
 
 
 def add_data(parser: ArgumentParser, required: bool) -> None:
@@ -41,9 +43,9 @@ def add_layers(parser: ArgumentParser) -> None:
     )
 
 
-def serve_config(options: Namespace, dtype: str = "auto", **engine: object) -> ServeConfig:
+def serve_config(options: Namespace, **engine: object) -> ServeConfig:
     values = {"num_threads": options.threads, "device": options.device, **engine}
-    return ServeConfig.load({"model": options.model, "dtype": dtype, "engine": values})
+    return ServeConfig.load({"model": options.model, "dtype": options.target_dtype, "engine": values})
 
 
 def torch_device(options: Namespace) -> torch.device:

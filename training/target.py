@@ -51,8 +51,7 @@ class TargetFolder:
     def open(cls, config: ServeConfig) -> TargetFolder:
         """Raises ModelLoadError."""
         folder = resolve(config.model, config.cache_dir)
-        # The streams are stored in bf16 whatever the target computed in.
-        identity = fingerprint(folder, "bfloat16")
+        identity = fingerprint(folder, config.dtype)
         return cls(folder, Architecture.from_folder(folder), read_json(folder / "config.json"), identity)
 
     def embeddings(self) -> Tensor:

@@ -20,7 +20,7 @@ def target_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def options(target_path: Path) -> Namespace:
-    return Namespace(model=str(target_path), threads=1, device="cpu")
+    return Namespace(model=str(target_path), threads=1, device="cpu", target_dtype="float32")
 
 
 @pytest.fixture(scope="session")
@@ -30,4 +30,4 @@ def target_folder(options: Namespace) -> TargetFolder:
 
 @pytest.fixture(scope="session")
 def target(options: Namespace, target_folder: TargetFolder) -> Target:
-    return Target(serve_config(options, dtype="float32"), target_folder, max_length=64)
+    return Target(serve_config(options), target_folder, max_length=64)

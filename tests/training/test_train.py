@@ -1,0 +1,123 @@
+"""Whole runs from the command line: they learn, resume exactly, and refuse what does not fit."""
+
+from __future__ import annotations
+
+import csv
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from texts import conversation
+
+from training import __main__ as program
+from training import train as train_module
+from training.progress import Progress, StepReport
+
+SMALL = [
+    "--layers",
+    "1",
+    "2",
+    "3",
+    "--dtype",
+    "float32",
+    "--target-dtype",
+    "float32",
+    "--draft-vocab-size",
+    "64",
+    "--batch-tokens",
+    "60",
+    "--micro-tokens",
+    "30",
+    "--ttt-steps",
+    "2",
+    "--epochs",
+    "2",
+    "--threads",
+    "1",
+    "--held-out",
+    "0.1",
+    "--split-seed",
+    "2",
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "text.jsonl"
+    path.write_text("".join(conversation(seed).to_json() + "\n" for seed in range(24)))
+    return path
+
+
+def command(monkeypatch: pytest.MonkeyPatch, target: Path, data: Path, out: Path, *more: str) -> int:
+    words = ["train", "--model", str(target), "--data", str(data), "--out", str(out), *SMALL, *more]
+    monkeypatch.setattr("sys.argv", ["training", *words])
+    return program.main()
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """As Ctrl-C would, while that step is being reported."""
+    report = Progress.report
+
+    def reporting(self: Progress, step: StepReport) -> None:
+        report(self, step)
+        if step.step + 1 == steps:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Progress, "report", reporting)
+
+
+def log(out: Path) -> list[list[str]]:
+    """Without the measured rate."""
+    with (out / "log.csv").open(newline="") as file:
+        return [[v for k, v in row.items() if k != "tokens_per_s"] for row in csv.DictReader(file)]
+
+
+def test_interrupted_run_resumes_to_the_same_weights(
+    tmp_path: Path, target_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert command(monkeypatch, target_path, data, whole) == 0
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 3)
+        assert command(patch, target_path, data, cut) == 0
+    assert not (cut / "head").exists()
+    assert len(log(cut)) == 3
+    assert command(monkeypatch, target_path, data, cut, "--resume") == 0
+
+    heads = [load_file(out / "head" / "model.safetensors") for out in (whole, cut)]
+    assert all(torch.equal(heads[0][name], heads[1][name]) for name in heads[0])
+    assert heads[0].keys() == heads[1].keys()
+    assert log(cut) == log(whole)
+
+
+def test_training_learns(
+    tmp_path: Path, target_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command(monkeypatch, target_path, data, tmp_path, "--epochs", "12", "--lr", "0.01") == 0
+    losses = [float(row[1]) for row in log(tmp_path)]
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
+
+
+def test_runs_that_do_not_fit_together(
+    tmp_path: Path,
+    target_path: Path,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def error(*more: str) -> str:
+        assert command(monkeypatch, target_path, data, tmp_path, *more) == 1
+        return capsys.readouterr().err
+
+    assert "no checkpoint to resume from" in error("--resume")
+    assert "--no-fusion is an ablation of eagle3" in error("--method", "hass", "--no-fusion")
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 1)
+        assert command(patch, target_path, data, tmp_path) == 0
+    assert "already holds a run" in error()
+    assert "lr was 0.0006, not 0.1" in error("--resume", "--lr", "0.1")
+    checkpoint = tmp_path / train_module.CHECKPOINT
+    checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
+    assert "is damaged" in error("--resume")
