@@ -22,7 +22,8 @@ from serving.router.deployment import Router
 
 # A dead worker is noticed by the next check, and until then its replica answers 503; a check is cheap.
 HEALTH_CHECK_PERIOD_S = 1.0
-HEALTH_CHECK_TIMEOUT_S = 10.0
+# Longer than what the checks themselves wait for.
+HEALTH_CHECK_TIMEOUT_S = 30.0
 # A drafter holds nothing that cannot be made again.
 DRAFTER_SHUTDOWN_S = 2.0
 # What is wrong at the first start (no such model, too little memory) is still wrong at the second; loaders

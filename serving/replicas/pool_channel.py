@@ -36,8 +36,8 @@ class _Worker:
         """Time left to wait for the answer: until twice the usual round trip after sending, or `least_s`."""
         return max(0.0, self.sent_at + max(least_s, 2 * self.round_trip_s) - time.monotonic())
 
-    def record_round_trip(self) -> None:
-        self.round_trip_s += 0.1 * (time.monotonic() - self.sent_at - self.round_trip_s)
+    def learn(self, round_trip_s: float) -> None:
+        self.round_trip_s += 0.1 * (round_trip_s - self.round_trip_s)
 
 
 class PoolChannel:
@@ -102,9 +102,11 @@ class PoolChannel:
                 self._owners[message.key] = owner
 
     def _has_answered(self, worker: _Worker) -> bool:
-        """Whether nothing is outstanding; an answer that came too late is dropped here."""
+        """Whether nothing is outstanding. What came too late is dropped; the next deadline allows for it."""
         if worker.answer is not None and ray.wait([worker.answer], timeout=0)[0]:
-            self._fetch(worker)
+            late = self._fetch(worker)
+            if late is not None:
+                worker.learn(late.compute_s)
         return worker.answer is None and worker in self._workers
 
     def _answer(self, worker: _Worker) -> Proposal | None:
@@ -113,7 +115,7 @@ class PoolChannel:
         if not ray.wait([worker.answer], timeout=0)[0]:
             if not ray.wait([worker.answer], timeout=worker.timeout_s(self._deadline_s))[0]:
                 return None
-            worker.record_round_trip()
+            worker.learn(time.monotonic() - worker.sent_at)
         return self._fetch(worker)
 
     def _fetch(self, worker: _Worker) -> Proposal | None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
+import ray
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
@@ -14,6 +15,7 @@ from serving.config import ServeConfig
 from serving.errors import GenerationError, UnavailableError
 from serving.logs import configure_logging
 from serving.replicas.engine_worker import EngineWorker
+from serving.replicas.stream import DeltaStream
 from serving.replicas.workers import compute_environment, start_worker, started, unwrapped, verifier_bundle
 from serving.types import GenerationRequest, ModelCard, TokenDelta
 
@@ -21,36 +23,8 @@ logger = logging.getLogger(__name__)
 
 # A step takes milliseconds; one that runs for this long hangs in a kernel or waits for a lost rank.
 STEP_WATCHDOG_S = 60.0
-# The worker answers beside its step loop, so this is only missed when the process is stuck.
-ANSWER_TIMEOUT_S = 5.0
-
-
-class _Stream:
-    """Deltas of one request on their way out: what a slow consumer has not taken yet is merged into one."""
-
-    def __init__(self) -> None:
-        self._pending: TokenDelta | None = None
-        self._error: Exception | None = None
-        self._news = asyncio.Event()
-
-    def put(self, delta: TokenDelta) -> None:
-        self._pending = delta if self._pending is None else self._pending.merged(delta)
-        self._news.set()
-
-    def fail(self, error: Exception) -> None:
-        self._error = error
-        self._news.set()
-
-    async def take(self) -> TokenDelta:
-        """Everything since the last call. Raises what `fail` was given, after the last delta was taken."""
-        await self._news.wait()
-        delta, self._pending = self._pending, None
-        if delta is None:
-            assert self._error is not None
-            raise self._error
-        if self._error is None:
-            self._news.clear()
-        return delta
+# The worker answers beside its step loop: only a process that is stuck as a whole takes this long.
+ANSWER_TIMEOUT_S = 20.0
 
 
 @serve.deployment
@@ -65,7 +39,7 @@ class Verifier:
     ) -> None:
         """Returns when the model is loaded. Raises ModelLoadError or ConfigError with their one sentence."""
         configure_logging(config.log_level)
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, DeltaStream] = {}
         self._lost: Exception | None = None
         self._worker = start_worker(
             EngineWorker,
@@ -87,7 +61,7 @@ class Verifier:
         """
         if self._lost is not None:
             raise UnavailableError("this verifier has lost its engine and is restarting")
-        stream = self._streams[request.request_id] = _Stream()
+        stream = self._streams[request.request_id] = DeltaStream()
         finished = False
         try:
             self._worker.add.remote(request)
@@ -111,13 +85,23 @@ class Verifier:
     async def check_health(self) -> None:
         """Raises ActorDiedError when the worker is gone: Serve then restarts the replica at once.
 
-        Anything else raised here restarts it after three checks in a row.
+        A worker that hangs is killed. Serve would let this replica wait for its streams, which never end.
         """
         if self._lost is not None:
             raise self._lost
-        age: float = await asyncio.wait_for(self._worker.step_age_s.remote(), ANSWER_TIMEOUT_S)
+        if await self._hangs():
+            ray.kill(self._worker)
+
+    async def _hangs(self) -> bool:
+        try:
+            age: float = await asyncio.wait_for(self._worker.step_age_s.remote(), ANSWER_TIMEOUT_S)
+        except TimeoutError:
+            logger.error("the engine process has not answered for %.0f s: killing it", ANSWER_TIMEOUT_S)
+            return True
         if age > STEP_WATCHDOG_S:
-            raise TimeoutError(f"the current step has run for {age:.0f} s")
+            logger.error("a step has run for %.0f s: killing the engine process", age)
+            return True
+        return False
 
     async def _fan_out(self) -> None:
         """One long poll per step for all requests, instead of one stream from rank 0 for each."""

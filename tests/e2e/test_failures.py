@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import openai
+import psutil
 import pytest
 from deployed import Deployed, eventually, replicas_of
 
@@ -83,6 +84,20 @@ async def test_a_killed_front_ends_streams_with_an_error_and_comes_back(tiny: De
         async for _ in stream:
             pass
     await asyncio.to_thread(eventually, lambda: answers(tiny))
+    await asyncio.to_thread(tiny.wait_until_idle)
+
+
+@pytest.mark.slow
+async def test_an_engine_that_hangs_is_replaced(tiny: Deployed) -> None:
+    engine = (await asyncio.to_thread(tiny.stats))["pid"]
+    stream = await tiny.async_client().completions.create(**LONG, stream=True)
+    assert (await anext(aiter(stream))).choices
+    os.kill(engine, signal.SIGSTOP)
+    with pytest.raises(openai.APIError, match="lost"):
+        async for _ in stream:
+            pass
+    await asyncio.to_thread(eventually, lambda: answers(tiny))
+    assert not psutil.pid_exists(engine)
     await asyncio.to_thread(tiny.wait_until_idle)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,14 +20,14 @@ from serving.replicas.pool_channel import PoolChannel
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
-DEADLINE_S = 0.5
+DEADLINE_S = 0.25
 TEXT = np.array([1, 2, 3, 4, 5, 6, 1, 2, 3], np.int32)  # 4 comes next if the past repeats itself
 
 Worker = ActorHandle[DrafterWorker]
 
 
-def start_worker() -> Worker:
-    worker = ray.remote(DrafterWorker).options(num_cpus=0).remote(ServeConfig.load({}, environ={}))
+def start_worker(kind: type[DrafterWorker] = DrafterWorker) -> Worker:
+    worker = ray.remote(kind).options(num_cpus=0).remote(ServeConfig.load({}, environ={}))
     worker.start.remote()
     return worker
 
@@ -125,6 +126,17 @@ def test_a_late_worker_costs_one_deadline_and_comes_back(worker: Worker) -> None
         assert time.monotonic() - started < DEADLINE_S / 2
     finally:
         os.kill(pid, signal.SIGCONT)
+    ask_until(channel, drafted(1), 1)
+
+
+def test_a_drafter_that_always_takes_long_is_waited_for() -> None:
+    class Slow(DrafterWorker):
+        def submit(self, opens: Sequence[Open], propose: Propose) -> Proposal:
+            time.sleep(2 * DEADLINE_S)
+            return replace(super().submit(opens, propose), compute_s=2 * DEADLINE_S)
+
+    worker = start_worker(Slow)
+    channel = PoolChannel(lambda: [worker], DEADLINE_S)
     ask_until(channel, drafted(1), 1)
 
 

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from serving.errors import GenerationError
+from serving.replicas.stream import DeltaStream
+from serving.types import FinishReason, SpeculationStats, TokenDelta
+
+
+async def test_a_slow_consumer_gets_everything_at_once() -> None:
+    stream = DeltaStream()
+    stream.put(TokenDelta("a", (1,)))
+    stream.put(TokenDelta("a", (2, 3)))
+    stream.put(TokenDelta("a", (4,), FinishReason.LENGTH, stats=SpeculationStats(steps=3)))
+    delta = await stream.take()
+    assert delta.token_ids == (1, 2, 3, 4)
+    assert delta.finish_reason is FinishReason.LENGTH
+    assert delta.stats == SpeculationStats(steps=3)
+
+
+async def test_a_fast_consumer_waits_for_each() -> None:
+    stream = DeltaStream()
+    taking = asyncio.create_task(stream.take())
+    await asyncio.sleep(0.01)
+    assert not taking.done()
+    stream.put(TokenDelta("a", (1,)))
+    assert (await taking).token_ids == (1,)
+    taking = asyncio.create_task(stream.take())
+    await asyncio.sleep(0.01)
+    assert not taking.done()
+    taking.cancel()
+
+
+async def test_a_failure_comes_after_what_was_there_and_stays() -> None:
+    stream = DeltaStream()
+    stream.put(TokenDelta("a", (1,)))
+    stream.fail(GenerationError("lost"))
+    assert (await stream.take()).token_ids == (1,)
+    for _ in range(2):
+        with pytest.raises(GenerationError, match="lost"):
+            await stream.take()
