@@ -1,0 +1,27 @@
+"""`python -m benchmarks COMMAND`: every figure in the README comes from here."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from benchmarks.errors import BenchmarkError
+from benchmarks.speed.options import add_command as add_speed
+from serving.errors import CanopyError
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    add_speed(commands)
+    parsed = parser.parse_args(arguments)
+    try:
+        parsed.run(parsed, arguments)
+    except (BenchmarkError, CanopyError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""Charts of results, as panels side by side in one image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+
+PANEL_INCHES = (7.0, 4.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """A group of bars per label; series[name][i] belongs to labels[i], None is left out."""
+
+    title: str
+    unit: str
+    labels: Sequence[str]
+    series: Mapping[str, Sequence[float | None]]
+
+    def draw(self, axes: Any) -> None:
+        width = 0.8 / len(self.series)
+        for place, (name, values) in enumerate(self.series.items()):
+            shift = (place - (len(self.series) - 1) / 2) * width
+            known = [(i + shift, value) for i, value in enumerate(values) if value is not None]
+            axes.bar([x for x, _ in known], [y for _, y in known], width, label=name)
+        axes.set_xticks(range(len(self.labels)), self.labels, rotation=20, ha="right")
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """series[name] are points (x, y)."""
+
+    title: str
+    unit: str
+    series: Mapping[str, Sequence[tuple[float, float]]]
+
+    def draw(self, axes: Any) -> None:
+        for name, points in self.series.items():
+            axes.plot(*zip(*points, strict=True), marker="o", label=name)
+        ticks = sorted({x for points in self.series.values() for x, _ in points})
+        axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+        axes.set_ylim(bottom=0)
+
+
+def draw(panels: Sequence[Bars | Lines], path: Path) -> None:
+    """The file's ending chooses the format (png, svg, pdf)."""
+    width, height = PANEL_INCHES
+    figure, grid = plt.subplots(
+        1, len(panels), figsize=(width * len(panels), height), squeeze=False, layout="constrained"
+    )
+    for panel, axes in zip(panels, grid[0], strict=True):
+        panel.draw(axes)
+        axes.set_title(panel.title)
+        axes.set_ylabel(panel.unit)
+        axes.grid(axis="y", alpha=0.3)
+        axes.legend(fontsize="small")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

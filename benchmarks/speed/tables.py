@@ -1,0 +1,149 @@
+"""The results as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from benchmarks.report import Row
+from benchmarks.speed import batch, breakdown, footprint, tasks
+from benchmarks.speed.methods import LEGEND
+from benchmarks.speed.targets import Verdict
+from benchmarks.table import ABSENT, number, percent, render
+
+HEADLINE = """\
+tok/s is the headline: an answer's tokens over its whole time, prefill included; decode tok/s counts from the
+first token on. vs plain is the median of the ratios question by question, with its 95 % interval (over HTTP
+to plain over HTTP). tau: committed tokens per sequence and decode step, bonus included, prefill excluded."""
+
+
+def print_tables(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> None:
+    for table in (_tasks(rows), _batch(rows), _breakdown(rows), _memory(rows), _differences(rows)):
+        for text in table:
+            print(text)
+    print(_verdicts(verdicts))
+
+
+def _of(rows: Sequence[Row], section: str) -> list[Row]:
+    return [row for row in rows if row.section == section]
+
+
+def _tasks(rows: Sequence[Row]) -> Iterator[str]:
+    if chosen := _of(rows, tasks.SECTION):
+        lines = [
+            [
+                f"{row.task}  {row.method}",
+                number(row.tokens_per_s, 1),
+                number(row.special["decode_tokens_per_s"], 1),
+                _with_interval(row.speedup_vs_plain, row.special["speedup_interval"]),
+                _with_interval(
+                    row.special["decode_speedup_vs_plain"], row.special["decode_speedup_interval"]
+                ),
+                number(1e3 * row.special["first_token_s"], 0),
+                number(row.tau),
+                _identical(row),
+            ]
+            for row in chosen
+        ]
+        header = [
+            "one request at a time",
+            "tok/s",
+            "decode tok/s",
+            "vs plain",
+            "decode vs plain",
+            "first token ms",
+            "tau",
+            "identical",
+        ]
+        legend = "\n".join(
+            f"  {name}: {LEGEND[name]}" for name in dict.fromkeys(row.method for row in chosen)
+        )
+        yield render(f"\n{HEADLINE}\n{legend}\n", header, lines)
+
+
+def _batch(rows: Sequence[Row]) -> Iterator[str]:
+    if chosen := _of(rows, batch.SECTION):
+        lines = [
+            [
+                f"{row.concurrency}  {row.method}",
+                number(row.tokens_per_s, 1),
+                number(row.special["decode_tokens_per_s"], 1),
+                number(row.special["scaling"]),
+                number(row.special["decode_scaling"]),
+                _with_interval(row.speedup_vs_plain, row.special["speedup_interval"]),
+                number(row.tau),
+                _identical(row),
+            ]
+            for row in chosen
+        ]
+        header = [
+            "requests at once",
+            "tok/s",
+            "decode tok/s",
+            "x one request",
+            "decode x one",
+            "vs plain",
+            "tau",
+            "identical",
+        ]
+        yield render("Questions of all tasks mixed", header, lines)
+
+
+def _breakdown(rows: Sequence[Row]) -> Iterator[str]:
+    if chosen := _of(rows, breakdown.SECTION):
+        names = (*breakdown.PHASES, breakdown.REST)
+        lines = [
+            [
+                row.method,
+                number(row.special["step_ms"]),
+                *(number(row.special["phases_ms"][name], 3) for name in names),
+                percent(row.special["overhead_share"]),
+            ]
+            for row in chosen
+        ]
+        title = f"Milliseconds of a step while {breakdown.REQUESTS} requests decode"
+        yield render(title, ["method", "step", *names, "outside forward, draft"], lines)
+
+
+def _memory(rows: Sequence[Row]) -> Iterator[str]:
+    if chosen := _of(rows, footprint.SECTION):
+        lines = [
+            [row.special["role"], str(row.special["processes"]), number(row.special["pss_bytes"] / 1e6, 0)]
+            for row in chosen
+        ]
+        yield render("Memory of the whole service", ["role", "processes", "PSS MB"], lines)
+
+
+def _differences(rows: Sequence[Row]) -> Iterator[str]:
+    lines = [
+        [
+            f"{difference['task']} {difference['question_id']}",
+            row.method,
+            str(row.concurrency),
+            ABSENT if difference["position"] is None else str(difference["position"]),
+            ABSENT if difference["margin"] is None else f"{difference['margin']:.2g}",
+        ]
+        for row in rows
+        if row.task != tasks.ALL_TASKS
+        for difference in row.special.get("differences", ())
+    ]
+    if lines:
+        header = ["question", "method", "requests", "first other token", "plain's margin there"]
+        yield render("Answers that differ from plain's", header, lines)
+
+
+def _verdicts(verdicts: Sequence[Verdict]) -> str:
+    lines = [
+        [v.name, v.target, v.measured, v.decode or ABSENT, "met" if v.met else "missed"] for v in verdicts
+    ]
+    return render("Targets", ["", "target", "measured", "decode only", ""], lines)
+
+
+def _identical(row: Row) -> str:
+    compared = row.special["compared"]
+    return f"{compared - len(row.special['differences'])}/{compared}"
+
+
+def _with_interval(value: float | None, interval: Sequence[float] | None) -> str:
+    if value is None or interval is None:
+        return ABSENT
+    return f"{value:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"

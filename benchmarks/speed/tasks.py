@@ -1,0 +1,129 @@
+"""Sections `tasks` and `transformers`: one request at a time, every method in turn on every question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import NamedTuple
+
+from benchmarks.answers import Answer, Method
+from benchmarks.report import Row
+from benchmarks.speed.asked import Asked
+from benchmarks.speed.identity import Comparer, Outcome
+from benchmarks.speed.rotation import rotated
+from benchmarks.stats import Estimate, paired_ratio
+from serving.types import SpeculationStats
+
+SECTION = "tasks"
+ALL_TASKS = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """answers[method][question][repeat] to `asked[question]`, and how they compare with plain's."""
+
+    asked: list[Asked]
+    answers: Mapping[str, list[list[Answer]]]
+    outcomes: Mapping[str, Outcome]
+
+    def joined(self, other: Trials) -> Trials:
+        return Trials(
+            self.asked + other.asked,
+            {method: answers + other.answers[method] for method, answers in self.answers.items()},
+            {method: outcome + other.outcomes[method] for method, outcome in self.outcomes.items()},
+        )
+
+
+def ask_task(
+    asked: list[Asked],
+    methods: Sequence[Method],
+    repeats: int,
+    comparer: Comparer,
+    tick: Callable[[], object],
+) -> Trials:
+    """`tick` is called after every answer."""
+    answers: dict[str, list[list[Answer]]] = {method.name: [[] for _ in asked] for method in methods}
+    for repeat in range(repeats):
+        for index, question in enumerate(asked):
+            for method in rotated(methods, index + repeat):
+                answers[method.name][index] += method.run([question.prompt]).answers
+                tick()
+    return Trials(asked, answers, _outcomes(asked, answers, methods[0].name, comparer))
+
+
+def _outcomes(
+    asked: list[Asked], answers: Mapping[str, list[list[Answer]]], plain: str, comparer: Comparer
+) -> dict[str, Outcome]:
+    """Every answer with plain's first: plain's own repeats too."""
+    reference = [repeats[0] for repeats in answers[plain]]
+    outcomes = {}
+    for method, of_method in answers.items():
+        by_repeat = zip(*of_method, strict=True)
+        each = [comparer.compare(asked, of_repeat, reference) for of_repeat in by_repeat]
+        outcomes[method] = sum(each[1:], each[0])
+    return outcomes
+
+
+def task_rows(task: str, trials: Trials, methods: Sequence[Method]) -> list[Row]:
+    """One row per method."""
+    return [_row(task, trials, method) for method in methods]
+
+
+def _row(task: str, trials: Trials, method: Method) -> Row:
+    answers, baseline = trials.answers[method.name], trials.answers[method.baseline]
+    whole = _compared(answers, baseline, lambda answer: answer.tokens_per_s)
+    decode = _compared(answers, baseline, lambda answer: answer.decode_tokens_per_s)
+    flat = [answer for repeats in answers for answer in repeats]
+    outcome = trials.outcomes[method.name]
+    return Row(
+        SECTION,
+        task,
+        method.name,
+        concurrency=1,
+        tokens_per_s=whole.rate,
+        speedup_vs_plain=whole.speedup and whole.speedup.value,
+        tau=tau(flat),
+        identical=outcome.share,
+        special={
+            "speedup_interval": whole.speedup and list(whole.speedup[1:]),
+            "decode_tokens_per_s": decode.rate,
+            "decode_speedup_vs_plain": decode.speedup and decode.speedup.value,
+            "decode_speedup_interval": decode.speedup and list(decode.speedup[1:]),
+            "first_token_s": median(answer.first_s for answer in flat),
+            "questions": len(answers),
+            "tokens": sum(answer.num_tokens for answer in flat),
+            **outcome.as_json(),
+        },
+    )
+
+
+class _Compared(NamedTuple):
+    """Median rate over questions, and the ratio to the baseline's, question by question."""
+
+    rate: float | None
+    speedup: Estimate | None
+
+
+def _compared(
+    answers: list[list[Answer]], baseline: list[list[Answer]], rate: Callable[[Answer], float | None]
+) -> _Compared:
+    rates = [(_median(ours, rate), _median(base, rate)) for ours, base in zip(answers, baseline, strict=True)]
+    known = [(ours, base) for ours, base in rates if ours is not None and base is not None]
+    if not known:
+        return _Compared(None, None)
+    return _Compared(median(ours for ours, _ in known), paired_ratio(*zip(*known, strict=True)))
+
+
+def _median(repeats: list[Answer], rate: Callable[[Answer], float | None]) -> float | None:
+    rates = [value for answer in repeats if (value := rate(answer)) is not None]
+    return median(rates) if rates else None
+
+
+def tau(answers: Sequence[Answer]) -> float | None:
+    """Over all decode steps of all answers; None where none were counted."""
+    total = SpeculationStats()
+    for answer in answers:
+        if answer.stats is not None:
+            total.add(answer.stats)
+    return total.tau if total.steps else None

@@ -1,0 +1,37 @@
+"""Medians and their intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.stats import median_with_interval, paired_ratio
+
+
+def test_a_ratio_is_taken_pair_by_pair() -> None:
+    """Answers of very different length, each twice as fast: the ratio is exactly two."""
+    assert paired_ratio([2.0, 20.0, 200.0], [1.0, 10.0, 100.0]) == (2.0, 2.0, 2.0)
+
+
+def test_pairs_must_match() -> None:
+    with pytest.raises(ValueError, match="argument 2"):
+        paired_ratio([1.0], [1.0, 2.0])
+
+
+def test_the_interval_holds_the_median_and_narrows_with_more_values() -> None:
+    values = np.random.default_rng(1).normal(10, 2, 400).tolist()
+    few, many = median_with_interval(values[:16]), median_with_interval(values)
+    for estimate in (few, many):
+        assert estimate.low <= estimate.value <= estimate.high
+    assert many.high - many.low < (few.high - few.low) / 2
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(2)
+    estimates = [median_with_interval(rng.normal(0, 1, 25)) for _ in range(200)]
+    assert 0.88 <= sum(e.low <= 0 <= e.high for e in estimates) / 200 <= 0.99
+
+
+def test_the_same_values_give_the_same_interval() -> None:
+    values = [3.0, 1.0, 4.0, 1.0, 5.0]
+    assert median_with_interval(values) == median_with_interval(values)

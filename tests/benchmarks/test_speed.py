@@ -1,0 +1,131 @@
+"""`python -m benchmarks speed` from the command line to its files, on a tiny model."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KEYS = {"task", "method", "concurrency", "tokens_per_s", "speedup_vs_plain", "tau", "identical"}
+ENGINE_METHODS = {"plain", "prompt_lookup"}
+
+
+def speed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """A process of its own: thread settings must be in place before torch is loaded."""
+    command = [sys.executable, "-m", "benchmarks", "speed", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    folder = tmp_path / "questions"
+    folder.mkdir()
+    for task in ("alpaca", "cnn_dm"):
+        lines = [
+            json.dumps({"question_id": i, "category": "", "turns": [f"{task} {i}: say one two one two"]})
+            for i in range(2)
+        ]
+        (folder / f"{task}.jsonl").write_text("\n".join(lines))
+    return folder
+
+
+def common(questions: Path, model: Path) -> list[str | Path]:
+    tasks = ["--tasks", "alpaca,cnn_dm", "--limit", "2", "--repeats", "1", "--max-tokens", "12"]
+    return ["--questions", questions, "--model", model, "--dtype", "float32", *tasks]
+
+
+def by_section(path: Path) -> dict[str, list[dict[str, Any]]]:
+    sections: dict[str, list[dict[str, Any]]] = {}
+    for row in json.loads(path.read_text())["rows"]:
+        sections.setdefault(row["section"], []).append(row)
+    return sections
+
+
+def test_the_engine_alone(questions: Path, tiny_model: Path, tmp_path: Path) -> None:
+    result, figure = tmp_path / "speed.json", tmp_path / "speed.svg"
+    options = ["--through", "engine", "--sections", "tasks,transformers,batch,breakdown"]
+    files: list[str | Path] = ["--concurrency", "1,2", "--json", result, "--figure", figure]
+    done = speed(*common(questions, tiny_model), *options, *files)
+    assert done.returncode == 0, done.stderr
+    sections = by_section(result)
+    tasks = sections["tasks"]
+    assert {(row["task"], row["method"]) for row in tasks} == {
+        (task, method) for task in ("alpaca", "cnn_dm", "all") for method in ENGINE_METHODS | {"transformers"}
+    }
+    assert all(row.keys() >= KEYS for rows in sections.values() for row in rows)
+    assert all(row["tokens_per_s"] > 0 and row["identical"] == 1 for row in tasks + sections["batch"])
+    assert {row["tau"] for row in tasks if row["method"] == "plain"} == {1.0}
+    assert {(row["method"], row["concurrency"]) for row in sections["batch"]} == {
+        (method, size) for method in ENGINE_METHODS for size in (1, 2)
+    }
+    assert all(row["phases_ms"]["forward"] > 0 for row in sections["breakdown"])
+    assert "plain / transformers" in done.stdout
+    assert figure.read_text().startswith("<?xml")
+    report = json.loads(result.read_text())
+    assert report.keys() >= {"command", "commit", "date", "machine", "versions", "settings"}
+    assert report["command"].startswith("python -m benchmarks speed --questions ")
+    planned, last = re.findall(r"(\d+) timed runs", done.stdout), re.findall(r"(\d+)/(\d+)", done.stderr)[-1]
+    assert (planned[0], planned[0]) == last
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_the_whole_service(questions: Path, tiny_model: Path, tmp_path: Path) -> None:
+    result = tmp_path / "speed.json"
+    options: list[str | Path] = ["--sections", "memory,tasks,batch", "--concurrency", "1,2", "--json", result]
+    done = speed(*common(questions, tiny_model), *options)
+    assert done.returncode == 0, done.stderr
+    sections = by_section(result)
+    assert {row["method"] for row in sections["tasks"]} == ENGINE_METHODS | {
+        "plain_http",
+        "prompt_lookup_pool_http",
+    }
+    assert all(row["identical"] == 1 for row in sections["tasks"] + sections["batch"])
+    roles = {row["role"]: row["pss_bytes"] for row in sections["memory"]}
+    assert roles.keys() >= {"EngineWorker", "DrafterWorker", "Router", "raylet", "total"}
+    assert roles["total"] == pytest.approx(sum(roles.values()) / 2, rel=1e-5)
+
+
+def test_questions_must_be_named() -> None:
+    done = speed()
+    assert done.returncode == 2
+    assert "--questions is required: a folder with one file TASK.jsonl per task" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--tasks", "poetry"], "poetry.jsonl cannot be read"),
+        (["--json", "no/such/folder/a.json"], "there is no folder"),
+        (["--figure", "speed.gif"], "must end in .png, .svg, .pdf"),
+        (["--tasks", "alpaca", "--model", "no-such-model"], "no-such-model"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(questions: Path, arguments: list[str], complaint: str) -> None:
+    done = speed("--questions", questions, "--sections", "tasks", "--through", "engine", *arguments)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+    assert complaint in done.stderr
+
+
+def test_the_wrong_line_of_a_file_is_named(questions: Path) -> None:
+    with (questions / "cnn_dm.jsonl").open("a") as file:
+        file.write("\n{}")
+    done = speed("--questions", questions, "--tasks", "alpaca,cnn_dm")
+    assert done.returncode == 1
+    assert "cnn_dm.jsonl, line 3: question_id" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("--limit", "0"), ("--concurrency", "1,x"), ("--sections", "speed"), ("--through", "")],
+)
+def test_wrong_values_name_their_flag(questions: Path, flag: str, value: str) -> None:
+    done = speed("--questions", questions, flag, value)
+    assert done.returncode == 2
+    assert flag in done.stderr.splitlines()[-1]
