@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from serving.config import ServeConfig
 from serving.engine.attention.base import AttentionBackend
 from serving.engine.attention.native import NativeAttention
 from serving.engine.attention.torch_backend import TorchAttention, visible_rows
-from serving.engine.batch import Packer
+from serving.engine.batch import Batch, Packer
 from serving.engine.scheduler import Prefill
 from serving.engine.sequence import Sequence
 from serving.kernels.native import DTYPES, Kernels
@@ -163,7 +163,7 @@ class Runner:
         empty = DraftTree.empty(text.seed, context + 1)
         return self.run(pack(self.packer, [(text.at(context + 1, context), empty)]), row.unsqueeze(0))
 
-    def run(self, batch, rows: Tensor) -> Tensor:
+    def run(self, batch: Batch, rows: Tensor) -> Tensor:
         self.backend.begin(batch)
         return torch.stack([self.backend(0, rows.clone()), self.backend(1, rows.flip(1).contiguous())])
 
@@ -315,9 +315,35 @@ def test_a_prompt_in_chunks_gets_the_bits_of_a_whole_one(shape: Shape, dtype: to
 
 
 @pytest.mark.parametrize("made", [native, plain_torch])
+@pytest.mark.parametrize("shape", SHAPES[1:4], ids=str)
+def test_a_tree_can_be_computed_in_parts(shape: Shape, made) -> None:
+    """As a head grows one: the rows of earlier calls are in the cache, and seen where they are ancestors."""
+    (text,) = texts(shape, torch.float32, 1)
+    tree = random_tree(np.random.default_rng(3), 31, 24)
+    runner = Runner(made(shape, torch.float32), shape)
+    runner.step(prefills=[(text, 0, 30)])
+    rows = torch.cat([text.rows[30:31], text.node_rows[:24]])
+    whole = pack(runner.packer, [(text.at(31, 30), tree)])
+    expected = runner.run(whole, rows)
+    parts = [
+        runner.run(part(whole, *ends), rows[slice(*ends)]) for ends in ((0, 1), (1, 9), (9, 10), (10, 25))
+    ]
+    torch.testing.assert_close(
+        torch.cat(parts, dim=1), expected, rtol=0, atol=0 if made is native else PRECISION[torch.float32]
+    )
+
+
+def part(batch: Batch, start: int, end: int) -> Batch:
+    """Rows start .. end - 1 of a batch of one tree, those before them done."""
+    cut = {name: getattr(batch, name)[start:end] for name in ("token_ids", "positions", "slots")}
+    done, rows = np.array([start], np.int32), np.array([end - start], np.int32)
+    return replace(batch, **cut, done=done, num_new=rows, is_chain=np.zeros(1, np.int32))
+
+
+@pytest.mark.parametrize("made", [native, plain_torch])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_nan_reaches_those_who_see_it_and_no_other_sequence(made, dtype: torch.dtype) -> None:
-    """S11. The kernels keep it from earlier rows of its own sequence, too: a rejected draft does no harm."""
+    """S11"""
     shape = SHAPES[1]
     spoilt, healthy = texts(shape, dtype, 2)
     runner = Runner(made(shape, dtype), shape)
@@ -326,13 +352,30 @@ def test_nan_reaches_those_who_see_it_and_no_other_sequence(made, dtype: torch.d
     spoilt.rows[20] = torch.nan
     out = runner.step(**step)
     assert out[:, 20:40].isnan().all()
-    unharmed = slice(40, None) if made is plain_torch else [*range(20), *range(40, 70)]
-    assert torch.equal(out[:, unharmed], clean[:, unharmed])
+    assert torch.equal(out[:, 40:], clean[:, 40:])
     assert runner.decode(spoilt, 40, spoilt.rows[40]).isnan().all()
     # Nor does what is left in freed blocks.
     heir = Text(shape, dtype, 1, spoilt.table)
-    assert torch.equal(runner.step(prefills=[(heir, 0, 30)]), made_alone(made, shape, dtype, heir))
+    alone = Runner(made(shape, dtype), shape).step(prefills=[(heir, 0, 30)])
+    assert torch.equal(runner.step(prefills=[(heir, 0, 30)]), alone)
 
 
-def made_alone(made, shape: Shape, dtype: torch.dtype, text: Text) -> Tensor:
-    return Runner(made(shape, dtype), shape).step(prefills=[(text, 0, 30)])
+@pytest.mark.parametrize("made", [native, plain_torch])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_draft_that_is_not_finite_reaches_its_descendants_only(
+    bad: float, made, dtype: torch.dtype
+) -> None:
+    shape = SHAPES[1]
+    (text,) = texts(shape, dtype, 1)
+    tree = random_tree(np.random.default_rng(7), 21, 20)
+    runner = Runner(made(shape, dtype), shape)
+    runner.step(prefills=[(text, 0, 20)])
+    clean = runner.step([(text, 20, tree)])
+    sees = tree.ancestor_mask()
+    node = next(node for node in range(20) if 1 < sees[:, node].sum() < 10)
+    text.node_rows[node] = bad
+    out = runner.step([(text, 20, tree)])
+    reached = torch.from_numpy(np.concatenate(([False], sees[:, node])))
+    assert not out[:, reached].isfinite().any()
+    assert torch.equal(out[:, ~reached], clean[:, ~reached])

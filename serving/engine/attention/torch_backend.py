@@ -18,11 +18,12 @@ from serving.models.decoder import HeadNorms
 
 
 class _Group(NamedTuple):
-    """Rows of one sequence: slots of all it may see [N], additive mask [rows, N]."""
+    """Rows of one sequence: slots of all it may see [N], additive mask [rows, N]; drafted: a tree."""
 
     rows: slice
     slots: Tensor
     mask: Tensor
+    drafted: bool
 
 
 class TorchAttention:
@@ -65,8 +66,10 @@ class TorchAttention:
         keys, values = self._keys[layer], self._values[layer]
         keys[self._slots] = self._rotate(key)
         values[self._slots] = value
-        out = [self._attend(query[g.rows], keys[g.slots], values[g.slots], g.mask) for g in self._groups]
-        return torch.cat(out)
+        groups = self._groups
+        return torch.cat(
+            [self._attend_group(g, query[g.rows], keys[g.slots], values[g.slots]) for g in groups]
+        )
 
     def move_slots(self, source: NDArray[np.int32], target: NDArray[np.int32]) -> None:
         """Ascending paths: no source is overwritten before it is read, so one gather does it."""
@@ -78,6 +81,16 @@ class TorchAttention:
         first, second = x.float().chunk(2, dim=-1)
         turned = (first * self._cos - second * self._sin, second * self._cos + first * self._sin)
         return torch.cat(turned, dim=-1).to(self._dtype)
+
+    def _attend_group(self, group: _Group, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """A mask does not stop NaN: a draft that is not finite must reach its descendants and nobody else."""
+        if not group.drafted:
+            return self._attend(query, keys, values, group.mask)
+        finite = (keys.isfinite() & values.isfinite()).all(-1).all(-1)  # [N]
+        usable = finite[:, None, None]
+        out = self._attend(query, keys.where(usable, 0), values.where(usable, 0), group.mask)
+        spoilt = ((group.mask == 0) & ~finite).any(-1, keepdim=True)  # [rows, 1]
+        return out.masked_fill(spoilt, float("nan"))
 
     def _attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
         """query [T, H, D], keys and values [N, KV, D], mask [T, N] -> [T, H * D].
@@ -101,7 +114,7 @@ class TorchAttention:
         mask = torch.zeros(seen.shape, dtype=self._dtype, device=self._device)
         mask.masked_fill_(~torch.from_numpy(seen).to(self._device), float("-inf"))
         slots = self._tensor(blocks * self._block_size + logical % self._block_size)
-        return _Group(slice(start, start + rows), slots, mask)
+        return _Group(slice(start, start + rows), slots, mask, drafted=not batch.is_chain[index])
 
     def _tensor(self, array: NDArray[np.int32] | NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(array.astype(np.int64)).to(self._device)
