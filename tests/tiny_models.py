@@ -53,6 +53,6 @@ def config_for(folder: Path, dtype: str = "float32", **engine: Any) -> ServeConf
         {
             "model": str(folder),
             "dtype": dtype,
-            "engine": {"num_threads": 1, "kv_cache_memory": "4MiB", **engine},
+            "engine": {"num_threads": 1, "kv_cache_memory": "4MiB", "max_num_seqs": 16, **engine},
         }
     )

@@ -120,6 +120,19 @@ class Adversary(DraftChannel):
         return choices[int(self._rng.integers(len(choices)))]
 
 
+class Oracle(Adversary):
+    """Drafts nothing but the answer, as a chain."""
+
+    def __init__(self, texts: Sequence[tuple[int, ...]]) -> None:
+        super().__init__(texts, seed=0, vocab=1)
+
+    def _tree(self, seq_id: int, tokens: list[int], max_nodes: int, max_depth: int) -> DraftTree:
+        chain = self._answer_to(tokens)[: min(max_nodes, max_depth)]
+        return DraftTree.build(
+            seq_id, len(tokens), chain, range(ROOT, len(chain) - 1), np.full(len(chain), -0.1)
+        )
+
+
 def _followed(tree: DraftTree, committed: list[int]) -> list[int]:
     """The nodes of `tree` that came true. The last token committed is never a draft."""
     edges, path, node = tree.edges(), [], ROOT
