@@ -64,9 +64,12 @@ def choose_placement(config: ServeConfig, architecture: Architecture) -> Placeme
     device = _device(config.engine)
     threads = config.engine.num_threads or os.cpu_count() or 1
     torch.set_num_threads(threads)
+    dtypes = _dtypes(config.dtype, device)
+    kernels = [_kernels(config, architecture, device, dtype) for dtype in dtypes]
+    _report_refusals(config.engine, device, {each for each in kernels if isinstance(each, str)})
     candidates = [
-        Placement(device, dtype, threads, _kernels(config, architecture, device, dtype))
-        for dtype in _dtypes(config.dtype, device)
+        Placement(device, dtype, threads, each if isinstance(each, Kernels) else None)
+        for dtype, each in zip(dtypes, kernels, strict=True)
     ]
     if len(candidates) == 1:
         return candidates[0]
@@ -91,20 +94,25 @@ def _dtypes(wanted: str, device: torch.device) -> list[torch.dtype]:
 
 def _kernels(
     config: ServeConfig, architecture: Architecture, device: torch.device, dtype: torch.dtype
-) -> Kernels | None:
-    backend, reason = config.engine.attention_backend, _no_native(architecture, device, dtype)
-    if backend == "torch":
+) -> Kernels | str | None:
+    """None if they are not wanted, or why they cannot be had."""
+    if config.engine.attention_backend == "torch":
         return None
-    if reason is None:
-        try:
-            return Kernels(dtype, config.cache_dir)
-        except BuildError as error:
-            reason = str(error)
-    if backend == "native":
-        raise ConfigError(f"engine.attention_backend is native, but {reason}")
-    if device.type == "cpu":
-        log.warning("running without CPU kernels: %s", reason)
-    return None
+    reason = _no_native(architecture, device, dtype)
+    if reason is not None:
+        return reason
+    try:
+        return Kernels(dtype, config.cache_dir)
+    except BuildError as error:
+        return str(error)
+
+
+def _report_refusals(engine: EngineConfig, device: torch.device, reasons: set[str]) -> None:
+    for reason in sorted(reasons):
+        if engine.attention_backend == "native":
+            raise ConfigError(f"engine.attention_backend is native, but {reason}")
+        if device.type == "cpu":
+            log.warning("running without CPU kernels: %s", reason)
 
 
 def _no_native(a: Architecture, device: torch.device, dtype: torch.dtype) -> str | None:
