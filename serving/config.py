@@ -17,6 +17,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -38,6 +39,7 @@ def parse_bytes(value: int | str) -> int:
 
 
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+TreePaths = tuple[tuple[int, ...], ...]
 Home = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
@@ -73,10 +75,27 @@ class EngineConfig(_Section):
 class SpeculationConfig(_Section):
     """How drafts are made and how many of their tokens are verified."""
 
-    method: Literal["prompt_lookup", "eagle3", "off"] = "prompt_lookup"
-    head: str | None = Field(None, description="Folder of the draft head; needed by method eagle3.")
-    beam: int = Field(8, ge=1, le=64, description="Nodes a head expands per level, and children of each (k).")
-    draft_kv_cache_memory: Bytes = Field(2**26, ge=2**16, description="Bytes of a head's own KV cache.")
+    method: Literal["prompt_lookup", "eagle3", "eagle", "draft_model", "off"] = Field(
+        "prompt_lookup", description="`eagle`: heads of EAGLE-1 and EAGLE-2."
+    )
+    head: str | None = Field(
+        None, description="Draft head of eagle3 and eagle: a folder, `s3://bucket/prefix` or a hub id."
+    )
+    draft_model: str | None = Field(
+        None, description="Small model of the same tokenizer, named as `model` is; for method draft_model."
+    )
+    draft_kv_cache_memory: Bytes = Field(
+        2**26, ge=2**16, description="Bytes of KV cache of a head or draft model."
+    )
+    tree: Literal["dynamic", "static"] = Field(
+        "dynamic", description="`dynamic`: shaped by confidence (EAGLE-2); `static`: of one shape."
+    )
+    beam: int = Field(
+        8, ge=1, le=64, description="Nodes expanded per level of a dynamic tree, and children of each (k)."
+    )
+    static_tree: TreePaths | None = Field(
+        None, description="Nodes of a static tree by child ranks, as Medusa's choices; None: 25 nodes."
+    )
     placement: Literal["pool", "colocated"] = Field(
         "pool", description="Drafters as replicas, or in the verifier."
     )
@@ -100,9 +119,23 @@ class SpeculationConfig(_Section):
     def _check_method(self) -> Self:
         if self.prompt_lookup_min > self.prompt_lookup_max:
             raise ValueError("prompt_lookup_min must not exceed prompt_lookup_max")
-        if self.method == "eagle3" and self.head is None:
-            raise ValueError("method eagle3 needs a head")
+        if self.method in ("eagle3", "eagle") and self.head is None:
+            raise ValueError(f"method {self.method} needs a head")
+        if self.method == "draft_model" and self.draft_model is None:
+            raise ValueError("method draft_model needs a draft_model")
         return self
+
+    @field_validator("static_tree")
+    @classmethod
+    def _check_static_tree(cls, paths: TreePaths | None) -> TreePaths | None:
+        for path in paths or ():
+            if not path or not all(0 <= rank < 64 for rank in path):
+                raise ValueError(f"{list(path)} is not a path of child ranks from 0 to 63")
+            if path[:-1] and path[:-1] not in (paths or ()):
+                raise ValueError(f"{list(path)} has no parent among the nodes")
+        if paths is not None and not 0 < len(paths) == len(set(paths)):
+            raise ValueError("nodes must be different, and at least one")
+        return paths
 
 
 class RouterConfig(_Section):

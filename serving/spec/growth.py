@@ -1,8 +1,9 @@
-"""Growing a draft tree level by level (EAGLE-2, section 4.1): expand the best, rerank all."""
+"""Growing a draft tree level by level: where its nodes come from is the drafter's business."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,66 @@ class Node(NamedTuple):
     parent: int
 
 
-class GrowingTree:
+class Grower(Protocol):
+    """One tree while it grows."""
+
+    def offer(
+        self, parents: list[int], token_ids: NDArray[np.int64], log_q: NDArray[np.float32]
+    ) -> list[Node]:
+        """Add children of `parents`, [len(parents), width] each, likeliest first, and name those to expand.
+
+        Children that are not finite are ignored (case S12).
+        """
+        ...
+
+    def tree(self, seq_id: int, base_len: int) -> DraftTree:
+        """The best `max_nodes` of all levels."""
+        ...
+
+
+class Growth(Protocol):
+    """How trees grow."""
+
+    @property
+    def width(self) -> int:
+        """Children that are asked of a node."""
+        ...
+
+    def expanded(self, max_nodes: int, max_depth: int) -> int:
+        """The most nodes that are expanded below the root."""
+        ...
+
+    def start(self, max_nodes: int, floor: float) -> Grower:
+        """A tree of `max_nodes` nodes. floor: the least path value worth a node."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicGrowth:
+    """Expand the `beam` best nodes of each level, rerank all (EAGLE-2, section 4.1)."""
+
+    beam: int
+
+    @property
+    def width(self) -> int:
+        return self.beam
+
+    def expanded(self, max_nodes: int, max_depth: int) -> int:
+        return min(self.beam, max_nodes) * max(max_depth - 1, 0)
+
+    def start(self, max_nodes: int, floor: float) -> Grower:
+        return DynamicTree(self.beam, max_nodes, floor)
+
+
+class DynamicTree:
     """Candidates of one sequence. Only those that can still be among the best `max_nodes` are kept.
 
     A child is never worth more than its parent, so a node that is not among the best `max_nodes` now, or
-    below `floor` (a path value), has no descendant that will be: it is dropped, and never expanded.
+    below `floor`, has no descendant that will be: it is dropped, and never expanded.
     """
 
-    def __init__(self, max_nodes: int, floor: float = 0.0) -> None:
-        self._max_nodes = max_nodes
+    def __init__(self, beam: int, max_nodes: int, floor: float = 0.0) -> None:
+        self._beam, self._max_nodes = beam, max_nodes
         self._least = np.log(floor) if floor > 0.0 else -np.inf
         self._tokens: list[int] = []
         self._parents: list[int] = []
@@ -34,12 +86,9 @@ class GrowingTree:
         self._values = np.empty(0)  # log path values
 
     def offer(
-        self, parents: list[int], token_ids: NDArray[np.int64], log_q: NDArray[np.float32], beam: int
+        self, parents: list[int], token_ids: NDArray[np.int64], log_q: NDArray[np.float32]
     ) -> list[Node]:
-        """Add the children of `parents`, [len(parents), k] each, and name those worth expanding next.
-
-        At most `beam` nodes are named, best first. Children that are not finite are ignored (case S12).
-        """
+        """At most `beam` nodes are named, best first."""
         above = np.array([0.0 if p == ROOT else self._values[p] for p in parents])
         values = (above[:, None] + np.minimum(log_q, 0.0)).ravel()
         values[~np.isfinite(values)] = -np.inf
@@ -53,11 +102,10 @@ class GrowingTree:
         self._parents += owners
         self._logs += [min(log, 0.0) for log in logs]
         self._values = np.concatenate((self._values, values[order]))
-        best = zip(range(first, first + beam), tokens[:beam], owners[:beam], strict=False)
+        best = zip(range(first, first + self._beam), tokens, owners, strict=False)
         return [Node(*node) for node in best]
 
     def tree(self, seq_id: int, base_len: int) -> DraftTree:
-        """The best `max_nodes` of all levels."""
         grown = DraftTree.build(seq_id, base_len, self._tokens, self._parents, self._logs)
         return grown[: self._max_nodes]
 

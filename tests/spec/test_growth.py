@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.spec.growth import GrowingTree
+from serving.spec.growth import DynamicTree
 from serving.spec.tree import ROOT, DraftTree
 
 
@@ -23,13 +23,13 @@ class _Model:
 
 
 def _grow(model: _Model, max_nodes: int, depth: int, beam: int, floor: float) -> tuple[DraftTree, int]:
-    tree = GrowingTree(max_nodes, floor)
+    tree = DynamicTree(beam, max_nodes, floor)
     paths: dict[int, tuple[int, ...]] = {ROOT: ()}
     level, expanded = [ROOT], 0
     for _ in range(depth):
         offered = [model.children(paths[node]) for node in level]
         expanded += len(level)
-        nodes = tree.offer(level, np.stack([t for t, _ in offered]), np.stack([q for _, q in offered]), beam)
+        nodes = tree.offer(level, np.stack([t for t, _ in offered]), np.stack([q for _, q in offered]))
         for node in nodes:
             paths[node.place] = (*paths[node.parent], node.token_id)
         level = [node.place for node in nodes]
@@ -82,13 +82,13 @@ def test_nodes_that_cannot_matter_are_not_expanded() -> None:
 
 
 def test_children_that_are_not_finite_are_ignored() -> None:
-    tree = GrowingTree(8)
-    nodes = tree.offer([ROOT], np.array([[4, 5, 6]]), np.array([[np.nan, -0.5, -np.inf]], np.float32), beam=8)
+    tree = DynamicTree(8, 8)
+    nodes = tree.offer([ROOT], np.array([[4, 5, 6]]), np.array([[np.nan, -0.5, -np.inf]], np.float32))
     assert [node.token_id for node in nodes] == [5]
     assert tree.tree(0, 3).token_ids.tolist() == [5]
 
 
 def test_a_row_of_nan_gives_no_tree() -> None:
-    tree = GrowingTree(8)
-    assert tree.offer([ROOT], np.array([[4, 5]]), np.full((1, 2), np.nan, np.float32), beam=8) == []
+    tree = DynamicTree(8, 8)
+    assert tree.offer([ROOT], np.array([[4, 5]]), np.full((1, 2), np.nan, np.float32)) == []
     assert len(tree.tree(0, 3)) == 0
