@@ -68,7 +68,7 @@ def fingerprint(folder: Path, dtype: str) -> str:
     digest = hashlib.sha256(dtype.encode())
     for file in (folder / "config.json", folder / "tokenizer.json"):
         digest.update(file.read_bytes() if file.exists() else b"")
-    for file in sorted(folder.glob("*.safetensors")):
+    for file in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
         size = file.stat().st_size
         digest.update(f"{file.name}/{size}".encode())
         with file.open("rb") as content:

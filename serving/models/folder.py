@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -19,10 +20,18 @@ MODEL_FILES = (
     "model.safetensors.index.json",
     "model-*.safetensors",  # not *.safetensors: some models carry a second copy in their own format
 )
+HEAD_FILES = (
+    "config.json",
+    "tokenizer.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "model-*.safetensors",
+    "pytorch_model.bin",  # how EAGLE's own heads are published
+)
 
 
-def is_model_file(name: str) -> bool:
-    return any(fnmatch(name, pattern) for pattern in MODEL_FILES)
+def is_one_of(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def check_folder(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
@@ -24,13 +25,13 @@ def is_hub_id(model: str) -> bool:
     return _HUB_ID.fullmatch(model) is not None
 
 
-def snapshot(model: str) -> Path:
-    """The model's folder in the hub's own cache, which other tools of the machine share (HF_HOME).
+def snapshot(model: str, files: Sequence[str] = MODEL_FILES) -> Path:
+    """The folder with a model's matching files, in the hub's own cache that other tools share (HF_HOME).
 
     HF_HUB_OFFLINE, HF_ENDPOINT and HF_TOKEN mean what they always do. Raises ModelLoadError.
     """
     try:
-        return Path(snapshot_download(model, allow_patterns=list(MODEL_FILES)))
+        return Path(snapshot_download(model, allow_patterns=list(files)))
     except Exception as error:  # the client also lets errors of its HTTP library through
         raise ModelLoadError(_sentence(model, error)) from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 from serving.errors import ModelLoadError
 from serving.models.cache import build_once
 from serving.models.download import progress_bar
-from serving.models.folder import is_model_file
+from serving.models.folder import MODEL_FILES, is_one_of
 
 SCHEME = "s3://"
 # Within a file: a model's shards are few and large, its other files too small to matter.
@@ -38,8 +38,8 @@ class _Object(NamedTuple):
     etag: str
 
 
-def fetched(url: str, cache_dir: Path) -> Path:
-    """The folder with the model's files, downloaded when the bucket holds others than the last time.
+def fetched(url: str, cache_dir: Path, files: Sequence[str] = MODEL_FILES) -> Path:
+    """The folder with the files that match, downloaded when the bucket holds others than the last time.
 
     Credentials, region and endpoint come from the usual AWS configuration. Raises ModelLoadError.
     """
@@ -48,26 +48,24 @@ def fetched(url: str, cache_dir: Path) -> Path:
         raise ModelLoadError(f"{url} names no bucket; write s3://bucket/prefix.")
     with _explained(url, bucket):
         client = boto3.Session().client("s3")
-        objects = _list(client, bucket, prefix.strip("/"))
+        objects = _list(client, bucket, prefix.strip("/"), files)
         if not objects:
-            raise ModelLoadError(
-                f"{url} holds no model files (config.json, model*.safetensors, tokenizer.json)."
-            )
+            raise ModelLoadError(f"{url} holds no model files ({', '.join(files)}).")
         return build_once(
             cache_dir / "s3" / _folder_name(bucket, prefix, objects),
             lambda folder: _download(client, bucket, objects, folder),
         )
 
 
-def _list(client: Any, bucket: str, prefix: str) -> list[_Object]:
-    """Model files directly under the prefix, in order of their keys."""
+def _list(client: Any, bucket: str, prefix: str, files: Sequence[str]) -> list[_Object]:
+    """Matching files directly under the prefix, in order of their keys."""
     start = f"{prefix}/" if prefix else ""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, Delimiter="/")
     return [
         _Object(entry["Key"], name, entry["Size"], entry["ETag"])
         for page in pages
         for entry in page.get("Contents", [])
-        if is_model_file(name := entry["Key"].removeprefix(start))
+        if is_one_of(name := entry["Key"].removeprefix(start), files)
     ]
 
 

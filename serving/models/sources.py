@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from serving.errors import ModelLoadError
-from serving.models.folder import check_folder
+from serving.models.folder import HEAD_FILES, check_folder
 
 
 def resolve(model: str, cache_dir: Path) -> Path:
@@ -18,6 +18,28 @@ def resolve(model: str, cache_dir: Path) -> Path:
     folder = _locate(model, cache_dir)
     check_folder(folder)
     return folder
+
+
+def resolve_head(head: str, cache_dir: Path) -> Path:
+    """A local folder with the configuration and the weights of a draft head, neither of them read yet.
+
+    `head` is a folder, `s3://bucket/prefix` or a Hugging Face id. Raises ModelLoadError, in one sentence.
+    """
+    path = Path(head).expanduser()
+    if head.startswith("s3://"):
+        from serving.models import s3
+
+        return s3.fetched(head, cache_dir, HEAD_FILES)
+    if path.is_dir():
+        return path
+    from serving.models import hub
+
+    if path.exists() or not hub.is_hub_id(head):
+        raise ModelLoadError(
+            f"head {head!r} is not found: it must be a folder, s3://bucket/prefix or a Hugging Face id "
+            "(owner/name)."
+        )
+    return hub.snapshot(head, HEAD_FILES)
 
 
 def _locate(model: str, cache_dir: Path) -> Path:
