@@ -17,7 +17,7 @@ from serving.engine.batch import Packer
 from serving.engine.blocks import BlockManager
 from serving.engine.engine import Engine
 from serving.engine.features import FeatureCache
-from serving.engine.head import head_folder, load_fusion
+from serving.engine.head import HeadFiles, build_features, drafting_fingerprint, uses_features
 from serving.engine.placement import Placement, choose_placement
 from serving.engine.runner import ModelRunner
 from serving.engine.scheduler import Scheduler
@@ -26,7 +26,7 @@ from serving.engine.speculator import Speculator
 from serving.errors import ConfigError
 from serving.metrics import EngineMetrics
 from serving.models.architecture import Architecture
-from serving.models.card import fingerprint, read_card
+from serving.models.card import read_card
 from serving.models.decoder import Decoder
 from serving.models.sources import resolve
 from serving.models.weights import Weights
@@ -42,6 +42,7 @@ def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation:
     """
     folder = resolve(config.model, config.cache_dir)
     architecture = Architecture.from_folder(folder)
+    head = HeadFiles.find(config, folder) if uses_features(config.speculation) else None
     placement = choose_placement(config, architecture)
     max_model_len = _max_model_len(config.engine, architecture)
     decoder = _load_decoder(folder, architecture, placement)
@@ -71,9 +72,10 @@ def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation:
         blocks.blocks_for(max_model_len),
         config.engine.block_size,
     )
-    features = _feature_cache(config, architecture, placement, blocks)
+    features = build_features(head, placement, blocks.capacity_tokens) if head else None
     runner = ModelRunner(decoder, attention, placement.device, features)
-    speculator = _speculator(config, channel, incarnation, card, placement, features) if channel else None
+    built_for = head.fingerprint if head else drafting_fingerprint(folder)
+    speculator = _speculator(config, channel, incarnation, card, built_for, features) if channel else None
     log.info(
         "model %s on %s in %s with %d threads, %s kernels, %d KV blocks of %d tokens",
         config.model_name,
@@ -92,36 +94,24 @@ def _load_decoder(folder: Path, architecture: Architecture, placement: Placement
     return Decoder.load(architecture, Weights.open(folder), ops, placement.dtype, placement.device)
 
 
-def _feature_cache(
-    config: ServeConfig, architecture: Architecture, placement: Placement, blocks: BlockManager
-) -> FeatureCache | None:
-    folder = head_folder(config)
-    if folder is None:
-        return None
-    fusion = load_fusion(folder, architecture, placement)
-    width, slots = architecture.hidden_size, blocks.capacity_tokens
-    return FeatureCache(fusion, slots, width, placement.dtype, placement.device)
-
-
 def _speculator(
     config: ServeConfig,
     channel: DraftChannel,
     incarnation: str,
     card: ModelCard,
-    placement: Placement,
+    fingerprint: str,
     features: FeatureCache | None,
 ) -> Speculator:
-    """A head's drafter must have the same head; any drafter that needs only tokens will do."""
-    folder, block_size = head_folder(config), config.engine.block_size
-    if folder is None or features is None:
-        return Speculator(config.speculation, channel, incarnation, card.fingerprint, card.vocab_size, None)
+    """fingerprint: of what its drafters must have been built for."""
+    block_size = config.engine.block_size
+    if features is None:
+        return Speculator(config.speculation, channel, incarnation, fingerprint, card.vocab_size, None)
 
     def gather(seq: Sequence, start: int, end: int) -> NDArray[Any]:
         block, offset = np.divmod(np.arange(start, end), block_size)
         return features.gather(np.array(seq.block_table)[block] * block_size + offset)
 
-    head = fingerprint(folder, placement.dtype_name)
-    return Speculator(config.speculation, channel, incarnation, head, card.vocab_size, gather)
+    return Speculator(config.speculation, channel, incarnation, fingerprint, card.vocab_size, gather)
 
 
 def _max_model_len(engine: EngineConfig, architecture: Architecture) -> int:

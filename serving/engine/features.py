@@ -1,4 +1,4 @@
-"""Fused features beside the KV cache: what a draft head is fed, for every committed position."""
+"""Features beside the KV cache: what a draft head is fed, for every committed position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from serving.models.heads.fusion import FeatureFusion
+from serving.models.heads.fusion import Fusion
 
 
 class FeatureCache:
@@ -17,14 +17,14 @@ class FeatureCache:
 
     A drafter that lost a sequence, a pause in speculation and a new drafter are one operation: gather the
     features of the positions it lacks and send them.
+    width: of the target's residual stream.
     """
 
     def __init__(
-        self, fusion: FeatureFusion, num_slots: int, width: int, dtype: torch.dtype, device: torch.device
+        self, fusion: Fusion, num_slots: int, width: int, dtype: torch.dtype, device: torch.device
     ) -> None:
         self._fusion = fusion
-        self._features = torch.zeros(num_slots, fusion.fc.out_features, dtype=dtype, device=device)
-        self._width = width
+        self._features = torch.zeros(num_slots, fusion.width, dtype=dtype, device=device)
         self._taps = torch.empty(0, len(fusion.layers), width, dtype=dtype, device=device)
         self._place = {layer: place for place, layer in enumerate(fusion.layers)}
 

@@ -1,66 +1,76 @@
-"""Loading a draft head: its fusion into the verifier, its network into a drafter."""
+"""The head that a configuration names: found, checked against its target, its part on the verifier loaded."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from serving.config import ServeConfig
-from serving.engine.attention.base import kv_bytes_per_token
-from serving.engine.blocks import BlockManager
-from serving.engine.head_drafter import HeadDrafter
-from serving.engine.placement import Placement, choose_placement
+from serving.config import ServeConfig, SpeculationConfig
+from serving.engine.features import FeatureCache
+from serving.engine.placement import Placement
+from serving.errors import ModelLoadError
 from serving.models.architecture import Architecture
 from serving.models.card import fingerprint
-from serving.models.heads.checkpoint import HeadConfig, HeadWeights
-from serving.models.heads.eagle3 import Eagle3Head
-from serving.models.heads.fusion import FeatureFusion
-from serving.models.sources import resolve
+from serving.models.heads.config import HeadConfig
+from serving.models.heads.formats import read_config
+from serving.models.heads.fusion import Eagle3Fusion, Fusion, LastFeature
+from serving.models.heads.weights import HeadWeights
+from serving.models.sources import resolve_head
+from serving.models.tokenizers import check_same_tokens
 from serving.models.weights import Weights
 
-DRAFT_BLOCK_SIZE = 16
+
+@dataclass(frozen=True, slots=True)
+class HeadFiles:
+    """A head that fits its target, and where both are."""
+
+    folder: Path
+    config: HeadConfig
+    target_folder: Path
+    target: Architecture
+
+    @classmethod
+    def find(cls, config: ServeConfig, target_folder: Path) -> HeadFiles:
+        """Raises ModelLoadError when the configured head is not for the target, or not of the method."""
+        speculation, target = config.speculation, Architecture.from_folder(target_folder)
+        assert speculation.head is not None
+        folder = resolve_head(speculation.head, config.cache_dir)
+        if (folder / "tokenizer.json").exists():
+            check_same_tokens(folder, target_folder)
+        head = read_config(folder, target)
+        if head.kind != speculation.method:
+            raise ModelLoadError(f"head {folder} is for method {head.kind}, not {speculation.method}.")
+        return cls(folder, head, target_folder, target)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of head and target. Not of a dtype: each side chooses its own, and features are converted."""
+        return fingerprint(self.folder, "") + fingerprint(self.target_folder, "")
+
+    def weights(self, placement: Placement) -> HeadWeights:
+        return HeadWeights.open(self.folder, self.config, placement.dtype, placement.device)
 
 
-def head_folder(config: ServeConfig) -> Path | None:
-    """Where the configured method's head is; None for methods without one."""
-    if config.speculation.method != "eagle3":
-        return None
-    assert config.speculation.head is not None
-    return Path(config.speculation.head).expanduser()
+def uses_features(speculation: SpeculationConfig) -> bool:
+    """Whether the method's drafter is fed the target's features."""
+    return speculation.method in ("eagle3", "eagle")
 
 
-def load_fusion(folder: Path, target: Architecture, placement: Placement) -> FeatureFusion:
-    """The verifier's part. Raises ModelLoadError when the head is not for `target`."""
-    head = HeadConfig.from_folder(folder, target)
-    weights = HeadWeights.open(folder, placement.dtype, placement.device)
-    return FeatureFusion.load(head, weights, placement.linear_ops(head.layer.rms_norm_eps))
+def drafting_fingerprint(target_folder: Path) -> str:
+    """What a drafter that needs no features must have been built for."""
+    return fingerprint(target_folder, "")
 
 
-def build_head_drafter(config: ServeConfig) -> HeadDrafter:
-    """The drafter's part, with the target's embeddings. Raises ModelLoadError."""
-    folder = head_folder(config)
-    assert folder is not None
-    target_folder = resolve(config.model, config.cache_dir)
-    target = Architecture.from_folder(target_folder)
-    head = HeadConfig.from_folder(folder, target)
-    placement = choose_placement(config, target)
-    weights = HeadWeights.open(folder, placement.dtype, placement.device)
-    embedding = Weights.open(target_folder).get("model.embed_tokens.weight").to(placement.device)
-    network = Eagle3Head.load(head, weights, embedding, placement.linear_ops(head.layer.rms_norm_eps))
-    per_token = kv_bytes_per_token(head.layer, placement.dtype)
-    num_blocks = max(1, config.speculation.draft_kv_cache_memory // (per_token * DRAFT_BLOCK_SIZE))
-    attention = placement.attention(
-        head.layer,
-        [None],
-        num_blocks=num_blocks,
-        block_size=DRAFT_BLOCK_SIZE,
-        # Trees near the end of the context look past it.
-        max_model_len=target.max_position_embeddings + config.speculation.max_depth,
-    )
-    return HeadDrafter(
-        network,
-        attention,
-        BlockManager(num_blocks, DRAFT_BLOCK_SIZE),
-        fingerprint(folder, placement.dtype_name),
-        beam=config.speculation.beam,
-        lease_s=config.speculation.lease_s,
-    )
+def build_features(files: HeadFiles, placement: Placement, num_slots: int) -> FeatureCache:
+    """The verifier's part of a head. Raises ModelLoadError."""
+    width = files.target.hidden_size
+    return FeatureCache(_fusion(files, placement), num_slots, width, placement.dtype, placement.device)
+
+
+def _fusion(files: HeadFiles, placement: Placement) -> Fusion:
+    if files.config.kind == "eagle3":
+        ops = placement.linear_ops(files.config.layer.rms_norm_eps)
+        return Eagle3Fusion.load(files.config, files.weights(placement), ops)
+    norm = Weights.open(files.target_folder).get("model.norm.weight")
+    norm = norm.to(placement.device, placement.dtype, copy=True)
+    return LastFeature((files.target.num_layers,), norm, files.target.rms_norm_eps)

@@ -43,7 +43,10 @@ class Attend(Protocol):
 
 class Tap(Protocol):
     def __call__(self, layer: int, hidden: Tensor) -> None:
-        """See the residual stream [rows, hidden] that enters `layer`; copy what must outlive the call."""
+        """See the residual stream [rows, hidden] that enters `layer`; num_layers: that leaves the last one.
+
+        Copy what must outlive the call.
+        """
         ...
 
 
@@ -94,6 +97,8 @@ class Decoder:
             self.ops.add_linear(hidden, context, layer.out)
             inner = self.ops.norm_swiglu(hidden, layer.post_norm, layer.gate_up)
             self.ops.add_linear(hidden, inner, layer.down)
+        if tap is not None:
+            tap(len(self.layers), hidden)
         return hidden
 
     @torch.inference_mode()

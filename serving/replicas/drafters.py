@@ -8,10 +8,10 @@ from serving.drafting.prompt_lookup import PromptLookupDrafter
 
 
 def build_drafter(config: ServeConfig) -> Drafter:
-    """Raises ModelLoadError when a head cannot be loaded."""
-    if config.speculation.method == "eagle3":
-        from serving.engine.head import build_head_drafter  # torch: only in a process that runs a head
+    """Raises ModelLoadError when a head or a draft model cannot be loaded."""
+    assert config.speculation.method != "off"
+    if config.speculation.method == "prompt_lookup":
+        return PromptLookupDrafter(config.speculation)
+    from serving.engine.build_drafter import build_network_drafter  # torch: only where a network runs
 
-        return build_head_drafter(config)
-    assert config.speculation.method == "prompt_lookup"
-    return PromptLookupDrafter(config.speculation)
+    return build_network_drafter(config)

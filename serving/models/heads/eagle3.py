@@ -9,79 +9,68 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from serving.models.decoder import Attend
-from serving.models.heads.checkpoint import HeadConfig, HeadWeights
+from serving.models.heads.config import HeadConfig
+from serving.models.heads.layer import HeadLayer
+from serving.models.heads.vocabulary import sayable, target_ids
+from serving.models.heads.weights import HeadWeights
 from serving.models.linear import Linear, LinearOps
-
-PREFIX = "midlayer."
 
 
 @dataclass(frozen=True, slots=True)
 class Eagle3Head:
     """Position i takes (hidden_i, token_{i+1}) and predicts token_{i+2} (EAGLE-3, section 3.1).
 
-    hidden_i is the fused feature where the target has been, the head's own output before its norm elsewhere.
-    embedding: the target's, [vocab, d]. target_ids: int64 [draft_vocab].
+    hidden_i is the fused feature where the target has been, the head's own output elsewhere: before its norm,
+    or with `norm_output` after it.
+    embedding: [vocab, d]. target_ids: int64 [draft_vocab], distinct.
     """
 
     ops: LinearOps
+    layer: HeadLayer
     embedding: Tensor
     input_norm: Tensor
     hidden_norm: Tensor
-    qkv: Linear
-    out: Linear
-    post_norm: Tensor
-    gate_up: Linear
-    down: Linear
     norm: Tensor
     lm_head: Linear
     target_ids: Tensor
+    norm_before_residual: bool
+    norm_output: bool
 
     @classmethod
-    def load(cls, config: HeadConfig, weights: HeadWeights, embedding: Tensor, ops: LinearOps) -> Eagle3Head:
-        a = config.layer
-        q, kv = a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim
-        attention, mlp = f"{PREFIX}self_attn.", f"{PREFIX}mlp."
-        parts = zip("qkv", (q, kv, kv), strict=True)
-        qkv = [weights.get(f"{attention}{x}_proj.weight", rows, 2 * a.hidden_size) for x, rows in parts]
-        gate, up = (
-            ops.pack(weights.get(f"{mlp}{x}_proj.weight", a.intermediate_size, a.hidden_size))
-            for x in ("gate", "up")
-        )
-        # A vocabulary padded beyond the target's: what the target cannot say is not drafted (case S19).
-        target_ids = weights.target_ids(config)
-        sayable = target_ids < a.vocab_size
-        lm_head = weights.get("lm_head.weight", config.draft_vocab_size, a.hidden_size)
+    def load(
+        cls, head: HeadConfig, weights: HeadWeights, embedding: Tensor, vocab_size: int, ops: LinearOps
+    ) -> Eagle3Head:
+        """For a target of `vocab_size` tokens. Raises ModelLoadError."""
+        ids = target_ids(weights, head)
+        kept = sayable(ids, vocab_size)
         return cls(
             ops=ops,
+            layer=HeadLayer.load(weights, ops),
             embedding=embedding,
-            input_norm=weights.get(f"{PREFIX}input_layernorm.weight", a.hidden_size),
-            hidden_norm=weights.get(f"{PREFIX}hidden_norm.weight", a.hidden_size),
-            qkv=ops.pack(torch.cat(qkv)),
-            out=ops.pack(weights.get(f"{attention}o_proj.weight", a.hidden_size, q)),
-            post_norm=weights.get(f"{PREFIX}post_attention_layernorm.weight", a.hidden_size),
-            gate_up=ops.pack_gate_up(gate, up),
-            down=ops.pack(weights.get(f"{mlp}down_proj.weight", a.hidden_size, a.intermediate_size)),
-            norm=weights.get("norm.weight", a.hidden_size),
-            lm_head=ops.pack(lm_head[sayable]),
-            target_ids=target_ids[sayable],
+            input_norm=weights.get("layer.input_layernorm.weight"),
+            hidden_norm=weights.get("layer.hidden_norm.weight"),
+            norm=weights.get("norm.weight"),
+            lm_head=ops.pack(weights.get("lm_head.weight")[kept.to(weights.device)]),
+            target_ids=ids[kept].to(weights.device),
+            norm_before_residual=head.norm_before_residual,
+            norm_output=head.norm_output,
         )
 
     @torch.inference_mode()
     def forward(self, token_ids: Tensor, hidden: Tensor, attend: Attend) -> Tensor:
         """token_ids int64 [rows], hidden [rows, d] -> [rows, d], what the next step takes as hidden."""
+        hidden = hidden.to(self.norm.dtype)
         embedded = F.embedding(token_ids, self.embedding).to(hidden.dtype)
-        both = (self._normed(embedded, self.input_norm), self._normed(hidden, self.hidden_norm))
-        out = hidden.clone()
-        self.ops.add_linear(
-            out, attend(0, self.ops.norm_linear(torch.cat(both, -1), None, self.qkv)), self.out
-        )
-        self.ops.add_linear(out, self.ops.norm_swiglu(out, self.post_norm, self.gate_up), self.down)
-        return out
+        normed = self._normed(hidden, self.hidden_norm)
+        both = torch.cat((self._normed(embedded, self.input_norm), normed), -1)
+        residual = normed if self.norm_before_residual else hidden.clone()
+        self.layer.add_to(residual, both, attend)
+        return self._normed(residual, self.norm) if self.norm_output else residual
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 [rows, draft_vocab], valid until the next call."""
-        return self.ops.norm_logits(hidden, self.norm, self.lm_head)
+        return self.ops.norm_logits(hidden, None if self.norm_output else self.norm, self.lm_head)
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, weight.shape, weight, self.ops.eps)
