@@ -6,9 +6,10 @@ import sys
 from argparse import ArgumentParser
 
 from serving.errors import CanopyError
-from training import capture_command, train
+from training import capture_command, generate, train
 
 COMMANDS = {
+    "generate": (generate, "let the target write text to train on"),
     "capture": (capture_command, "run the target over text and keep its features on disk"),
     "train": (train, "train a head"),
 }

@@ -46,14 +46,14 @@ class Conversation:
         """Its first `length` tokens; the prompt must be shorter."""
         return Conversation(self.token_ids[:length], self.prompt_len, self.temperature)
 
-    def to_json(self) -> str:
-        """One line of a data file, without its end."""
+    def to_json(self, **more: Any) -> str:
+        """One line of a data file, without its end. `more`: fields that reading ignores."""
         fields = {
             "token_ids": self.token_ids.tolist(),
             "prompt_len": self.prompt_len,
             "temperature": self.temperature,
         }
-        return json.dumps(fields, separators=(",", ":"))
+        return json.dumps(fields | more, separators=(",", ":"))
 
 
 def shortened(conversations: Iterable[Conversation], length: int) -> list[Conversation]:

@@ -16,22 +16,21 @@ import torch
 from tqdm import tqdm
 
 from training.acceptance import Judge
-from training.batch import num_chains
-from training.capture import LiveSource, Source
+from training.capture import Source
 from training.checkpoint import NAME as CHECKPOINT
 from training.checkpoint import Checkpoint
-from training.data import Conversation, Split, read_conversations, shortened, split
+from training.data import Conversation
 from training.errors import TrainingError
 from training.export import TrainedHead, build_head
 from training.head import Eagle3Head
 from training.head_config import HeadConfig
+from training.material import Material, load_material
 from training.objective import Borrowed, CrossEntropy, Objective
 from training.optim import Optimizers
 from training.options import add_data, add_layers, add_split, add_target, positive, serve_config, torch_device
 from training.progress import Progress
 from training.recipe import Recipe, add_recipe, recipe_from
-from training.store import StreamStore
-from training.target import Target, TargetFolder, default_layers
+from training.target import TargetFolder
 from training.trainer import Trainer
 from training.vocabulary import DraftVocabulary
 
@@ -52,15 +51,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_recipe(parser)
 
 
-@dataclass(frozen=True, slots=True)
-class Material:
-    """The text, and where its features come from. layers: those that were captured."""
-
-    text: Split
-    source: Source
-    layers: tuple[int, ...]
-
-
 def run(options: Namespace) -> None:
     torch.set_num_threads(options.threads)
     target = TargetFolder.open(serve_config(options))
@@ -77,29 +67,6 @@ def run(options: Namespace) -> None:
     if trainer.next_step == trainer.total_steps:
         trained.save(options.out / "head")
         print(f"the head is in {options.out / 'head'}")
-
-
-def load_material(options: Namespace, target: TargetFolder) -> Material:
-    """From the store of `--features`, or live from `--data`."""
-    vocab = target.architecture.vocab_size
-    if options.features:
-        if options.data:
-            raise TrainingError("give either --features or --data: the captured features hold the text too.")
-        store = StreamStore.open(options.features)
-        if store.meta.fingerprint != target.fingerprint:
-            raise TrainingError(f"{options.features} was captured from another model than {options.model}.")
-        conversations, layers = store.conversations(), store.meta.layers
-        source: Source = store.reader()
-    else:
-        if not options.data:
-            raise TrainingError("nothing to train on: give --features or --data.")
-        layers = tuple(options.layers or default_layers(target.architecture.num_layers))
-        conversations = read_conversations(options.data, vocab, skip_broken=options.skip_broken)
-        conversations = shortened(conversations, options.max_length)
-        longest = max((len(c.token_ids) for c in conversations), default=1)
-        source = LiveSource(Target(serve_config(options), target, longest), layers)
-    usable = [c for c in conversations if num_chains(c) >= 1]
-    return Material(split(usable, options.held_out, options.split_seed), source, layers)
 
 
 def _claim(out: Path, recipe: Recipe, resume: bool) -> None:
