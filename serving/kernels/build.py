@@ -16,7 +16,8 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 SOURCE = Path(__file__).with_name("cpu.cpp")
-COMPILE = ("-std=c++17", "-O3", "-march=native", "-fPIC", "-fopenmp", "-fno-exceptions", "-Wno-psabi")
+HEADER = Path(__file__).with_name("pool.h")
+COMPILE = ("-std=c++20", "-O3", "-march=native", "-fPIC", "-pthread", "-fno-exceptions", "-Wno-psabi")
 
 
 class BuildError(Exception):
@@ -25,11 +26,7 @@ class BuildError(Exception):
 
 @cache
 def load_library(cache_dir: Path) -> ctypes.CDLL:
-    """The compiled kernels. Raises BuildError where they cannot be compiled, kept or loaded.
-
-    The library is linked without an OpenMP runtime of its own: it finds torch's, which is loaded globally,
-    so that there is one thread pool. Import torch first.
-    """
+    """The compiled kernels. Raises BuildError where they cannot be compiled, kept or loaded."""
     compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
     if compiler is None:
         raise BuildError("no C++ compiler found (install g++ to make CPU decoding several times faster)")
@@ -46,7 +43,7 @@ def _key(compiler: str) -> str:
     """Changes with the source, the flags, the compiler and the processor."""
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
     features = _cpu_features()
-    parts = (SOURCE.read_text(), *COMPILE, version, platform.machine(), features)
+    parts = (SOURCE.read_text(), HEADER.read_text(), *COMPILE, version, platform.machine(), features)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -64,7 +61,7 @@ def _compile(compiler: str, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         compiled, linked = f"{folder}/cpu.o", f"{folder}/cpu.so"
         _run(compiler, *COMPILE, "-c", str(SOURCE), "-o", compiled)
-        _run(compiler, "-shared", compiled, "-o", linked)
+        _run(compiler, "-shared", "-pthread", compiled, "-o", linked)
         os.replace(linked, target)  # atomic: several processes may build at once
 
 

@@ -8,10 +8,13 @@
 // product is used where the processor has it. T is the element type of weights and activations: bf16 (as uint16_t)
 // or float. Accumulation is always in float32.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <omp.h>
+#include <vector>
+
+#include "pool.h"
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 #endif
@@ -112,44 +115,50 @@ template <> struct Unit<bf16> {
 
 // ---------------------------------------------------------------------------------------------- linear layers
 //
-// Weights are packed in strips of 16 outputs: [N/16][K/WIDTH][16][WIDTH]. A tile of up to 6 rows and 4 strips lives in
+// Weights are packed in strips of 16 outputs: [N/16][K/WIDTH][16][WIDTH]. A tile of up to 12 rows and 4 strips lives in
 // registers; each output is one accumulator that runs over k in order, whatever the tile.
 
 enum Epilogue { STORE = 0, STORE_F32 = 1, ADD_TO_OUTPUT = 2, SILU_MUL = 3 };
 
+constexpr int MAX_ROWS = 12, MAX_STRIPS = 4;  // of a tile
+typedef v16f Tile[MAX_ROWS][MAX_STRIPS];
+
 template <class T, int M, int NB>
-inline void tile(const T* x, int64_t ldx, const T* w, int64_t strip, int64_t units, v16f (&acc)[6][4]) {
+inline void tile(const T* x, int64_t ldx, const T* w, int64_t strip, int64_t units, Tile& out) {
     typedef Unit<T> U;
-    v16f a[M][NB];
+    v16f acc[M][NB];
     for (int m = 0; m < M; m++)
-        for (int n = 0; n < NB; n++) a[m][n] = v16f{};
+        for (int n = 0; n < NB; n++) acc[m][n] = v16f{};
     for (int64_t u = 0; u < units; u++) {
-#pragma GCC unroll 6
+#pragma GCC unroll 12
         for (int m = 0; m < M; m++) {
             typename U::Scalar xs;
             std::memcpy(&xs, x + m * ldx + u * U::WIDTH, sizeof xs);
 #pragma GCC unroll 4
-            for (int n = 0; n < NB; n++) a[m][n] = U::mac(a[m][n], w + n * strip + u * LANES * U::WIDTH, xs);
+            for (int n = 0; n < NB; n++) acc[m][n] = U::mac(acc[m][n], w + n * strip + u * LANES * U::WIDTH, xs);
         }
     }
     for (int m = 0; m < M; m++)
-        for (int n = 0; n < NB; n++) acc[m][n] = a[m][n];
+        for (int n = 0; n < NB; n++) out[m][n] = acc[m][n];
 }
 
-template <class T, int NB>
-inline void tile_rows(int m, const T* x, int64_t ldx, const T* w, int64_t strip, int64_t units, v16f (&acc)[6][4]) {
-    switch (m) {
-        case 1: return tile<T, 1, NB>(x, ldx, w, strip, units, acc);
-        case 2: return tile<T, 2, NB>(x, ldx, w, strip, units, acc);
-        case 3: return tile<T, 3, NB>(x, ldx, w, strip, units, acc);
-        case 4: return tile<T, 4, NB>(x, ldx, w, strip, units, acc);
-        case 5: return tile<T, 5, NB>(x, ldx, w, strip, units, acc);
-        default: return tile<T, 6, NB>(x, ldx, w, strip, units, acc);
+// The kernel for exactly `m` rows and `n` strips; more rows leave registers for fewer strips.
+template <class T, int M = 1>
+inline void tile_of(int m, int n, const T* x, int64_t ldx, const T* w, int64_t strip, int64_t units, Tile& out) {
+    if (m != M) {
+        if constexpr (M < MAX_ROWS) tile_of<T, M + 1>(m, n, x, ldx, w, strip, units, out);
+        return;
+    }
+    if (n == 1) tile<T, M, 1>(x, ldx, w, strip, units, out);
+    else if (n == 2) tile<T, M, 2>(x, ldx, w, strip, units, out);
+    else if constexpr (M <= 8) {
+        if (n == 3) tile<T, M, 3>(x, ldx, w, strip, units, out);
+        else if constexpr (M <= 6) tile<T, M, 4>(x, ldx, w, strip, units, out);
     }
 }
 
 template <class T>
-void epilogue(int mode, int rows, int strips, v16f (&acc)[6][4], const float* bias, void* out, int64_t ldo,
+void epilogue(int mode, int rows, int strips, const Tile& acc, const float* bias, void* out, int64_t ldo,
               int64_t first_row, int64_t first_strip) {
     for (int m = 0; m < rows; m++) {
         int64_t row = (first_row + m) * ldo;
@@ -188,38 +197,39 @@ void rms_norm_row(T* out, const T* x, const T* weight, int64_t n, float eps) {
     for (int64_t i = 0; i < n; i += LANES) store(out + i, rounded<T>(load(x + i) * scale) * load(weight + i));
 }
 
+// Chunks of a loop over n: enough for the threads to even out, not so many that claiming them costs.
+inline int64_t grain(int64_t n, int threads) { return n / (8 * threads) + 1; }
+
+template <class Body> void parallel_for(int threads, int64_t n, int64_t grain, const Body& body) {
+    pool::shared().run(threads, (n + grain - 1) / grain, [&](int64_t chunk) {
+        const int64_t end = (chunk + 1) * grain < n ? (chunk + 1) * grain : n;
+        for (int64_t i = chunk * grain; i < end; i++) body(i);
+    });
+}
+
 template <class T>
 void linear(void* out, const T* x, const T* norm_weight, T* normed, float eps, const T* w, const float* bias,
             int64_t rows, int64_t n, int64_t k, int64_t ldo, int mode, int threads) {
+    if (rows == 0) return;
+    if (norm_weight)
+        parallel_for(threads, rows, 16, [&](int64_t r) { rms_norm_row(normed + r * k, x + r * k, norm_weight, k, eps); });
+    const T* input = norm_weight ? normed : x;
     const int64_t units = k / Unit<T>::WIDTH, strip = k * LANES, strips = n / LANES;
-    const int64_t groups = (strips + 3) / 4, tiles = (rows + 5) / 6;
-#pragma omp parallel num_threads(threads)
-    {
-        const T* input = x;
-        if (norm_weight) {
-#pragma omp for schedule(static)
-            for (int64_t r = 0; r < rows; r++) rms_norm_row(normed + r * k, x + r * k, norm_weight, k, eps);
-            input = normed;
+    const int64_t most = rows <= MAX_ROWS ? MAX_ROWS : 8, tiles = (rows + most - 1) / most;
+    const int64_t tallest = (rows + tiles - 1) / tiles;
+    const int width = tallest <= 6 ? 4 : tallest <= 8 && mode != SILU_MUL ? 3 : 2;  // SILU_MUL needs pairs
+    const int64_t groups = (strips + width - 1) / width;
+    parallel_for(threads, groups, grain(groups, threads), [&](int64_t g) {
+        const int64_t s = g * width;
+        const int columns = int(strips - s < width ? strips - s : width);
+        for (int64_t t = 0; t < tiles; t++) {
+            const int64_t first = t * rows / tiles;
+            const int height = int((t + 1) * rows / tiles - first);
+            Tile acc;
+            tile_of<T>(height, columns, input + first * k, k, w + s * strip, strip, units, acc);
+            epilogue<T>(mode, height, columns, acc, bias, out, ldo, first, s);
         }
-#pragma omp for schedule(static) nowait
-        for (int64_t g = 0; g < groups; g++) {
-            const int64_t s = g * 4;
-            const int width = int(strips - s < 4 ? strips - s : 4);
-            for (int64_t t = 0; t < tiles; t++) {
-                const int64_t first = t * rows / tiles;
-                const int m = int((t + 1) * rows / tiles - first);
-                const T* xs = input + first * k;
-                v16f acc[6][4];
-                switch (width) {
-                    case 1: tile_rows<T, 1>(m, xs, k, w + s * strip, strip, units, acc); break;
-                    case 2: tile_rows<T, 2>(m, xs, k, w + s * strip, strip, units, acc); break;
-                    case 3: tile_rows<T, 3>(m, xs, k, w + s * strip, strip, units, acc); break;
-                    default: tile_rows<T, 4>(m, xs, k, w + s * strip, strip, units, acc);
-                }
-                epilogue<T>(mode, m, width, acc, bias, out, ldo, first, s);
-            }
-        }
-    }
+    });
 }
 
 // ---------------------------------------------------------------------------------------------- attention
@@ -227,8 +237,8 @@ void linear(void* out, const T* x, const T* norm_weight, T* normed, float eps, c
 // Cache of one layer: keys [block][kv head][slot / 16][D / WIDTH][16][WIDTH], values [block][kv head][slot][D].
 // A sequence has a tree of rows at slots context, context + 1, ...: the first `done` were computed by earlier calls, the
 // others are new. A row sees the `context` committed slots, itself and its ancestors: parents[r] is a row of the same
-// tree, -1 for the first. A chunk of a prompt is a chain. Keys are summed in logical order (context, then the path from the root), not in slot order: a tree node
-// gives the bits it would give at the same place in plain decoding.
+// tree, -1 for the first. A chunk of a prompt is a chain. Keys are summed in logical order (context, then the path from
+// the root), not in slot order: a tree node gives the bits it would give at the same place in plain decoding.
 
 struct Shape {
     int64_t heads, kv_heads, dim, block_size;
@@ -447,23 +457,22 @@ void attend_item(const Shape& s, const Step& step, int64_t seq, int64_t head, in
 
 template <class T>
 void attention(const Shape& s, const Step& step, T* qkv, T* keys, T* values, T* out, const T* q_norm, const T* k_norm,
-               float eps, const float* rope, float* workspace, int64_t stride, int threads) {
-    const int64_t group = s.heads / s.kv_heads;
-#pragma omp parallel num_threads(threads)
-    {
-#pragma omp for schedule(static)
-        for (int64_t r = 0; r < step.num_rows; r++)
-            write_row(s, step, r, qkv, keys, values, q_norm, k_norm, eps, rope);
-        float* mine = workspace + omp_get_thread_num() * TILE * stride;
-        for (int64_t seq = 0; seq < step.num_seqs; seq++) {
-            const int64_t pairs = step.num_new[seq] * group, tiles = (pairs + TILE - 1) / TILE;
-#pragma omp for schedule(dynamic, 1) nowait
-            for (int64_t item = 0; item < tiles * s.kv_heads; item++) {
-                const int64_t from = item / s.kv_heads * TILE, to = from + TILE < pairs ? from + TILE : pairs;
-                attend_item(s, step, seq, item % s.kv_heads, from, to, qkv, keys, values, out, mine, stride);
-            }
-        }
-    }
+               float eps, const float* rope, int64_t max_slots, int threads) {
+    parallel_for(threads, step.num_rows, 4, [&](int64_t r) {
+        write_row(s, step, r, qkv, keys, values, q_norm, k_norm, eps, rope);
+    });
+    const int64_t group = s.heads / s.kv_heads, stride = (max_slots + LANES - 1) / LANES * LANES;
+    std::vector<int64_t> first(step.num_seqs + 1, 0);  // item at which each sequence begins
+    for (int64_t seq = 0; seq < step.num_seqs; seq++)
+        first[seq + 1] = first[seq] + (step.num_new[seq] * group + TILE - 1) / TILE * s.kv_heads;
+    parallel_for(threads, first.back(), 1, [&](int64_t index) {
+        static thread_local std::vector<float> scores;
+        scores.resize(TILE * stride);
+        const int64_t seq = std::upper_bound(first.begin(), first.end(), index) - first.begin() - 1;
+        const int64_t item = index - first[seq], pairs = step.num_new[seq] * group;
+        const int64_t from = item / s.kv_heads * TILE, to = from + TILE < pairs ? from + TILE : pairs;
+        attend_item(s, step, seq, item % s.kv_heads, from, to, qkv, keys, values, out, scores.data(), stride);
+    });
 }
 
 template <class T>
@@ -490,8 +499,8 @@ void move_slots(const Shape& s, int64_t layers, int64_t layer_stride, T* keys, T
     }                                                                                                                 \
     extern "C" void attention_##SUFFIX(const Shape* s, const Step* step, T* qkv, T* keys, T* values, T* out,          \
                                        const T* q_norm, const T* k_norm, float eps, const float* rope,                \
-                                       float* workspace, int64_t stride, int threads) {                               \
-        attention<T>(*s, *step, qkv, keys, values, out, q_norm, k_norm, eps, rope, workspace, stride, threads);       \
+                                       int64_t max_slots, int threads) {                                              \
+        attention<T>(*s, *step, qkv, keys, values, out, q_norm, k_norm, eps, rope, max_slots, threads);               \
     }                                                                                                                 \
     extern "C" void move_slots_##SUFFIX(const Shape* s, int64_t layers, int64_t layer_stride, T* keys, T* values,     \
                                         const int32_t* from, const int32_t* to, int64_t count) {                      \

@@ -61,7 +61,7 @@ class Kernels:
             library, f"linear_{suffix}", *[pointer] * 4, c_float, *[pointer] * 2, *[size] * 4, c_int, c_int
         )
         self.attention = _function(
-            library, f"attention_{suffix}", shape, step, *[pointer] * 6, c_float, *[pointer] * 2, size, c_int
+            library, f"attention_{suffix}", shape, step, *[pointer] * 6, c_float, pointer, size, c_int
         )
         self.move_slots = _function(library, f"move_slots_{suffix}", shape, size, size, *[pointer] * 4, size)
         self.dtype = dtype

@@ -16,7 +16,7 @@ from serving.kernels.native import LANES, STEP_ARRAYS, Kernels, Shape, Step
 from serving.models.architecture import Architecture
 from serving.models.decoder import HeadNorms
 
-TILE = 6  # rows that the kernel scores at once; cpu.cpp's
+MAX_TREE_ROWS = 512
 
 
 class NativeAttention:
@@ -48,9 +48,8 @@ class NativeAttention:
         self._norms = [(n.query.data_ptr(), n.key.data_ptr()) if n else (None, None) for n in norms]
         self._keep = norms  # owns what the addresses above point to
         self._shape = Shape(a.num_heads, a.num_kv_heads, a.head_dim, block_size, a.head_dim**-0.5)
-        # Scores of a tile against every slot, the rows of the step included, one area per thread.
-        self._stride = -(-(max_model_len + 2 * LANES + 256) // LANES) * LANES
-        self._scores = torch.empty(threads, TILE, self._stride)
+        # A tree at the end of the context looks past it, and keys are scored 16 at a time.
+        self._max_slots = max_model_len + MAX_TREE_ROWS + LANES
         self._step = Step()
 
     def begin(self, batch: Batch) -> None:
@@ -75,8 +74,7 @@ class NativeAttention:
             *self._norms[layer],
             a.rms_norm_eps,
             self._rope.data_ptr(),
-            self._scores.data_ptr(),
-            self._stride,
+            self._max_slots,
             self._threads,
         )
         return out
