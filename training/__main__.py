@@ -6,12 +6,14 @@ import sys
 from argparse import ArgumentParser
 
 from serving.errors import CanopyError
-from training import capture_command, generate, train
+from training import capture_command, evaluate, export_command, generate, train
 
 COMMANDS = {
     "generate": (generate, "let the target write text to train on"),
     "capture": (capture_command, "run the target over text and keep its features on disk"),
     "train": (train, "train a head"),
+    "evaluate": (evaluate, "measure heads on text they have not seen"),
+    "export": (export_command, "write a run's head as a drafter loads it"),
 }
 
 

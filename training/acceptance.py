@@ -53,7 +53,9 @@ class Judge:
 
     @classmethod
     def of(cls, head: Head, borrowed: Borrowed, vocabulary: DraftVocabulary) -> Judge:
-        return cls(head, borrowed, vocabulary, head.output_weight().detach().to(borrowed.dtype))
+        return cls(
+            head, borrowed, vocabulary, head.output_weight(borrowed.output).detach().to(borrowed.dtype)
+        )
 
     @torch.no_grad()
     def measure(self, conversations: Sequence[Conversation], source: Source, steps: int) -> Acceptance:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,20 @@ NAME = "checkpoint.pt"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """After `step` steps. Random numbers are drawn from (seed, step), so no generator has a state to keep."""
+    """After `step` steps. Random numbers are drawn from (seed, step), so no generator has a state to keep.
+
+    config: the head's config.json. vocabulary: int64 [draft], what it proposes from.
+    """
 
     step: int
     head: dict[str, Tensor]
     optimizers: list[dict[str, Any]]
+    config: dict[str, Any]
+    vocabulary: Tensor
 
     def save(self, folder: Path) -> None:
         """Written beside the old one, then renamed over it: a run that dies here can still resume."""
-        state = {"step": self.step, "head": self.head, "optimizers": self.optimizers}
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
         temporary = folder / f"{NAME}.tmp"
         try:
             with temporary.open("wb") as file:

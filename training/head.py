@@ -118,8 +118,8 @@ class Head(nn.Module):
         """What the output projection is applied to: [N, d]."""
         raise NotImplementedError
 
-    def output_weight(self) -> Tensor:
-        """float32 [draft, d], the output projection."""
+    def output_weight(self, borrowed: Tensor) -> Tensor:
+        """[draft, d], the output projection; `borrowed` is the target's, for heads without their own."""
         raise NotImplementedError
 
     def project(self, x: Tensor, positions: Tensor, weights: LayerWeights) -> Projected:
@@ -183,7 +183,7 @@ class Eagle3Head(Head):
         normed: Tensor = self.norm(hidden)
         return normed
 
-    def output_weight(self) -> Tensor:
+    def output_weight(self, borrowed: Tensor) -> Tensor:
         return self.lm_head.weight
 
     def _stream_indices(self, captured: int) -> range:
@@ -221,3 +221,6 @@ class Eagle1Head(Head):
 
     def head_input(self, hidden: Tensor) -> Tensor:
         return hidden
+
+    def output_weight(self, borrowed: Tensor) -> Tensor:
+        return borrowed

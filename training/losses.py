@@ -13,6 +13,13 @@ CHUNK = 512  # target rows whose logits, and those of the steps that meet them, 
 BLOCK = 64  # rows of element-wise work that stay in a core's cache
 
 
+class TargetShape(NamedTuple):
+    """`whole` times the target's distribution, plus (HASS) its `top` likeliest tokens once more."""
+
+    whole: float = 1.0
+    top: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Targets:
     """What the target says after each chain's position, over the draft vocabulary.
@@ -20,15 +27,21 @@ class Targets:
     hidden: [R, d] in the compute dtype, after the final norm.
     output: [draft, d] in the compute dtype, the draft vocabulary's rows of the target's output projection.
     best: [R], draft id of the token that the target likes best; -1 where that is outside the vocabulary.
+    shape: how the distribution is weighted.
     """
 
     hidden: Tensor
     output: Tensor
     best: Tensor
+    shape: TargetShape
 
-    def probabilities(self, rows: slice) -> Tensor:
-        """float32 [rows, draft]"""
-        return F.linear(self.hidden[rows], self.output).softmax(-1, dtype=torch.float32)
+    def weights(self, rows: slice) -> Tensor:
+        """float32 [rows, draft], what -log q is weighted with; `shape.mass` in all if nothing is cut off."""
+        p = F.linear(self.hidden[rows], self.output).softmax(-1, dtype=torch.float32)
+        if self.shape.top == 0:
+            return p if self.shape.whole == 1.0 else p.mul_(self.shape.whole)
+        best = p.topk(self.shape.top, dim=-1)
+        return p.mul_(self.shape.whole).scatter_add_(1, best.indices, best.values)
 
 
 class StepSums(NamedTuple):
@@ -41,7 +54,9 @@ class StepSums(NamedTuple):
 def draft_cross_entropy(
     drafts: Tensor, weight: Tensor, targets: Targets, counted: Tensor, scale: Tensor
 ) -> StepSums:
-    """-sum_v p(v) log q(v) over the draft vocabulary, and how often both agree on the best token.
+    """-sum_v w(v) log q(v) over the draft vocabulary, and how often both agree on the best token.
+
+    w are the targets' weights: the target's distribution for EAGLE-3.
 
     drafts: [S, R, d], input of the output projection; step s of row r is compared with target row r + s.
     weight: [draft, d]. counted: bool [S, R], False where there is no such row, or its best token is outside.
@@ -68,7 +83,8 @@ class _DraftCrossEntropy(torch.autograd.Function):
             met = torch.cat([rows[s, chunk.drafts(s)] for s in range(len(rows))])
             logits = F.linear(met, matrix)
             _to_gradients(logits, chunk, targets, counted, scale, sums)
-            grad_weight += logits.T @ met
+            if ctx.needs_input_grad[1]:
+                grad_weight += logits.T @ met
             parts = (logits @ matrix).split([chunk.size(s) for s in range(len(rows))])
             for step, part in enumerate(parts):
                 grad_rows[step, chunk.drafts(step)] = part
@@ -85,6 +101,10 @@ class _DraftCrossEntropy(torch.autograd.Function):
 class _Sums(NamedTuple):
     loss: Tensor
     hits: Tensor
+
+    def add(self, step: int, block: StepSums) -> None:
+        self.loss[step] += block.loss
+        self.hits[step] += block.hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,31 +131,26 @@ def _to_gradients(
     logits: Tensor, chunk: _Chunk, targets: Targets, counted: Tensor, scale: Tensor, sums: _Sums
 ) -> None:
     """Turn logits [rows of all steps, draft] into their gradients in place, and add to the sums."""
-    target = targets.probabilities(slice(chunk.start, chunk.end))
+    target = targets.weights(slice(chunk.start, chunk.end))
+    mass = target.sum(-1, keepdim=True)
     best = targets.best[chunk.start : chunk.end].clamp(min=0)[:, None]
     for step, part in enumerate(logits.split([chunk.size(s) for s in range(len(counted))])):
         rows, met = chunk.drafts(step), chunk.met(step)
         keep = counted[step, rows, None].float()  # [rows, 1]
-        blocks = zip(
-            part.split(BLOCK),
-            target[met].split(BLOCK),
-            best[met].split(BLOCK),
-            keep.split(BLOCK),
-            strict=True,
-        )
-        for z, p, b, k in blocks:
-            _block_gradients(z, p, b, k, scale[step], step, sums)
+        blocks = (tensor.split(BLOCK) for tensor in (part, target[met], mass[met], best[met], keep))
+        for z, w, m, b, k in zip(*blocks, strict=True):
+            sums.add(step, _block_gradients(z, w, m, b, k, scale[step]))
 
 
 def _block_gradients(
-    logits: Tensor, target: Tensor, best: Tensor, keep: Tensor, scale: Tensor, step: int, sums: _Sums
-) -> None:
-    """logits, target: [rows, draft]. best, keep: [rows, 1]."""
+    logits: Tensor, target: Tensor, mass: Tensor, best: Tensor, keep: Tensor, scale: Tensor
+) -> StepSums:
+    """Sums of one block. logits, target: [rows, draft]. mass, best, keep: [rows, 1]."""
     z = logits.float()
     q = z.softmax(-1)
     q_best = q.gather(1, best)
-    expected = (target[:, None] @ z[:, :, None])[:, 0]  # [rows, 1], sum p z
+    expected = (target[:, None] @ z[:, :, None])[:, 0]  # [rows, 1], sum w z
     normaliser = z.gather(1, best) - q_best.log()  # log sum exp z
-    sums.loss[step] += ((normaliser - expected) * keep).sum()
-    sums.hits[step] += ((q_best >= q.amax(-1, keepdim=True)) * keep).sum()
-    logits.copy_(q.sub_(target).mul_(keep * scale))
+    logits.copy_(q.mul_(mass).sub_(target).mul_(keep * scale))
+    agreed = z.gather(1, best) >= z.amax(-1, keepdim=True)
+    return StepSums(((normaliser * mass - expected) * keep).sum(), (agreed * keep).sum())

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from training.batch import Batch
 from training.head import Head
-from training.losses import StepSums, Targets, draft_cross_entropy
+from training.losses import StepSums, Targets, TargetShape, draft_cross_entropy
 from training.target import TargetFolder
 from training.unroll import unroll
 from training.vocabulary import DraftVocabulary
@@ -54,10 +54,6 @@ class Borrowed:
         """What leaves the target's last layer, after the final norm: float32 [N, d]."""
         return F.rms_norm(final.float(), self.final_norm.shape, self.final_norm, self.eps)
 
-    def targets(self, batch: Batch) -> Targets:
-        hidden = self.features(batch.final).to(self.dtype)
-        return Targets(hidden, self.output, self.draft_ids[batch.best])
-
     def counted(self, batch: Batch) -> Tensor:
         """bool [S, R]: the step has something to compare with, and it is in the draft vocabulary."""
         inside = self.draft_ids[batch.best] >= 0
@@ -72,7 +68,7 @@ class Objective(Protocol):
         """[S], how many positions each step's loss sums over."""
         ...
 
-    def backward(self, head: Head, batch: Batch, scale: Tensor) -> StepSums:
+    def backward(self, head: Head, batch: Batch, scale: Tensor, chance: torch.Generator) -> StepSums:
         """Add the gradients of sum_s scale[s] * loss[s]; loss[s] sums over the counted positions."""
         ...
 
@@ -87,14 +83,62 @@ class CrossEntropy:
     def count(self, batch: Batch) -> Tensor:
         return self.borrowed.counted(batch).sum(-1)
 
-    def backward(self, head: Head, batch: Batch, scale: Tensor) -> StepSums:
+    def backward(self, head: Head, batch: Batch, scale: Tensor, chance: torch.Generator) -> StepSums:
         hidden = unroll(head, batch, self.borrowed.embeddings, self.steps, self.borrowed.dtype)
-        sums = draft_cross_entropy(
-            head.head_input(hidden),
-            head.output_weight(),
-            self.borrowed.targets(batch),
-            self.borrowed.counted(batch),
-            scale,
-        )
+        sums = _cross_entropy(self.borrowed, head, hidden, batch, scale, TargetShape())
         (sums.loss * scale).sum().backward()
         return sums
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureRegression:
+    """EAGLE-1: the target's next feature, and a little of its distribution. With more steps than one and the
+    target's ten likeliest tokens on top it is HASS (arXiv 2408.15766)."""
+
+    borrowed: Borrowed
+    steps: int
+    top: int
+
+    def count(self, batch: Batch) -> Tensor:
+        return self.borrowed.counted(batch).sum(-1)
+
+    def backward(self, head: Head, batch: Batch, scale: Tensor, chance: torch.Generator) -> StepSums:
+        noise = torch.rand((len(batch.streams), self.borrowed.output.shape[1]), generator=chance) - 0.5
+        hidden = unroll(
+            head,
+            batch,
+            self.borrowed.embeddings,
+            self.steps,
+            self.borrowed.dtype,
+            (NOISE * noise).to(batch.streams.device),
+        )
+        regression = self._regression(hidden, batch)
+        shape = TargetShape(CROSS_ENTROPY_SHARE, self.top)
+        sums = _cross_entropy(self.borrowed, head, hidden, batch, scale, shape)
+        loss = sums.loss + regression
+        (loss * scale).sum().backward()
+        return StepSums(loss, sums.hits)
+
+    def _regression(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """[S], sums over the counted positions of the mean over features."""
+        features, counted = self.borrowed.features(batch.final), self.borrowed.counted(batch)
+        sums = []
+        for step in range(self.steps):
+            compared = batch.num_chains - step
+            error = F.smooth_l1_loss(hidden[step, :compared], features[step:], reduction="none").mean(-1)
+            sums.append((error * counted[step, :compared]).sum())
+        return torch.stack(sums)
+
+
+def _cross_entropy(
+    borrowed: Borrowed, head: Head, hidden: Tensor, batch: Batch, scale: Tensor, shape: TargetShape
+) -> StepSums:
+    targets = Targets(
+        borrowed.features(batch.final).to(borrowed.dtype),
+        borrowed.output,
+        borrowed.draft_ids[batch.best],
+        shape,
+    )
+    counted = borrowed.counted(batch)
+    weight = head.output_weight(borrowed.output)
+    return draft_cross_entropy(head.head_input(hidden), weight, targets, counted, scale)

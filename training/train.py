@@ -25,7 +25,7 @@ from training.export import TrainedHead, build_head
 from training.head import Eagle3Head
 from training.head_config import HeadConfig
 from training.material import Material, load_material
-from training.objective import Borrowed, CrossEntropy, Objective
+from training.objective import Borrowed, CrossEntropy, FeatureRegression, Objective
 from training.optim import Optimizers
 from training.options import add_data, add_layers, add_split, add_target, positive, serve_config, torch_device
 from training.progress import Progress
@@ -34,6 +34,7 @@ from training.target import TargetFolder
 from training.trainer import Trainer
 from training.vocabulary import DraftVocabulary
 
+HASS_TOP = 10  # tokens of the target's that HASS weights once more
 POSITIONS = 8192  # rotary table; draft steps reach a little past the longest conversation
 
 
@@ -95,7 +96,7 @@ def _prepare(recipe: Recipe, target: TargetFolder, material: Material, device: t
     trained.head.to(device)
     borrowed = Borrowed.load(target, trained.vocabulary, recipe.compute_dtype, device)
     trainer = Trainer(
-        trained.head,
+        trained,
         _objective(recipe, borrowed),
         material.text.train,
         material.source,
@@ -123,7 +124,9 @@ def _initial_head(recipe: Recipe, target: TargetFolder, material: Material) -> T
 
 
 def _objective(recipe: Recipe, borrowed: Borrowed) -> Objective:
-    return CrossEntropy(borrowed, recipe.draft_steps)
+    if recipe.method == "eagle3":
+        return CrossEntropy(borrowed, recipe.draft_steps)
+    return FeatureRegression(borrowed, recipe.draft_steps, HASS_TOP if recipe.method == "hass" else 0)
 
 
 def _announce(recipe: Recipe, material: Material, trained: TrainedHead, trainer: Trainer) -> None:

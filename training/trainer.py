@@ -12,7 +12,7 @@ from training.batch import Batch, Example, pack
 from training.capture import Source
 from training.checkpoint import Checkpoint
 from training.data import Conversation
-from training.head import Head
+from training.export import TrainedHead
 from training.objective import Objective
 from training.optim import Optimizers
 from training.plan import group, plan_epoch
@@ -36,18 +36,18 @@ class LoopSettings:
 
 
 class Trainer:
-    """Head, optimizers and the order of the data."""
+    """A head, its optimizers and the order of the data."""
 
     def __init__(
         self,
-        head: Head,
+        trained: TrainedHead,
         objective: Objective,
         conversations: Sequence[Conversation],
         source: Source,
         settings: LoopSettings,
         make_optimizers: Callable[[int], Optimizers],
     ) -> None:
-        self.head, self._objective = head, objective
+        self._trained, self._objective = trained, objective
         self._conversations, self._source, self._settings = conversations, source, settings
         self._lengths = [len(c.token_ids) for c in conversations]
         self._plan = [group for epoch in range(settings.epochs) for group in self._plan_epoch(epoch)]
@@ -64,10 +64,17 @@ class Trainer:
             yield self._step()
 
     def checkpoint(self) -> Checkpoint:
-        return Checkpoint(self.next_step, self.head.state_dict(), self.optimizers.state_dict())
+        head = self._trained.head
+        return Checkpoint(
+            self.next_step,
+            head.state_dict(),
+            self.optimizers.state_dict(),
+            head.config.to_json(),
+            self._trained.vocabulary.token_ids,
+        )
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        self.head.load_state_dict(checkpoint.head)
+        self._trained.head.load_state_dict(checkpoint.head)
         self.optimizers.load_state_dict(checkpoint.optimizers)
         self.next_step = checkpoint.step
 
@@ -80,7 +87,8 @@ class Trainer:
         counts = torch.stack([self._objective.count(batch) for batch in batches]).sum(0)  # [S]
         decay = settings.step_decay ** torch.arange(settings.draft_steps, device=settings.device)
         scale = decay / counts.clamp(min=1)
-        sums = [self._objective.backward(self.head, batch, scale) for batch in batches]
+        chance = torch.Generator().manual_seed(hash((settings.seed, step)))
+        sums = [self._objective.backward(self._trained.head, batch, scale, chance) for batch in batches]
         norm = self.optimizers.step(step)
         self.next_step += 1
         loss = sum((part.loss.detach() * scale).sum() for part in sums)

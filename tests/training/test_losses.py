@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from training import losses
-from training.losses import Targets, draft_cross_entropy
+from training.losses import Targets, TargetShape, draft_cross_entropy
 
 STEPS, ROWS, WIDTH, DRAFT = 3, 11, 6, 20
 
@@ -21,8 +21,11 @@ def by_definition(
         for row in range(ROWS - step):
             if counted[step, row]:
                 p = (targets.output @ targets.hidden[row + step]).softmax(0)
+                w = targets.shape.whole * p
+                if top := targets.shape.top:
+                    w = w + torch.where(p >= p.sort(descending=True).values[top - 1], p, 0.0)
                 log_q = (weight @ drafts[step, row]).log_softmax(0)
-                terms.append(-(p * log_q).sum())
+                terms.append(-(w * log_q).sum())
                 agreed += int(log_q.argmax() == targets.best[row + step])
         loss.append(torch.stack(terms).sum())
         hits.append(agreed)
@@ -30,14 +33,15 @@ def by_definition(
 
 
 @pytest.mark.parametrize("chunk", [4, 512])
-def test_loss_hits_and_gradients(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+@pytest.mark.parametrize("shape", [TargetShape(), TargetShape(whole=0.1, top=3)])
+def test_loss_hits_and_gradients(monkeypatch: pytest.MonkeyPatch, chunk: int, shape: TargetShape) -> None:
     monkeypatch.setattr(losses, "CHUNK", chunk)
     monkeypatch.setattr(losses, "BLOCK", 3)
     torch.manual_seed(0)
     drafts = torch.randn(STEPS, ROWS, WIDTH, requires_grad=True)
     weight = torch.randn(DRAFT, WIDTH, requires_grad=True)
     hidden, output = torch.randn(ROWS, WIDTH), torch.randn(DRAFT, WIDTH)
-    targets = Targets(hidden, output, (hidden @ output.T).argmax(-1))
+    targets = Targets(hidden, output, (hidden @ output.T).argmax(-1), shape)
     counted = torch.rand(STEPS, ROWS) < 0.7
     for step in range(STEPS):
         counted[step, ROWS - step :] = False

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
+import json
 import signal
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from texts import conversation
+from texts import greedy
 
 from training import __main__ as program
 from training import train as train_module
 from training.progress import Progress, StepReport
+from training.target import Target
 
 SMALL = [
     "--layers",
@@ -44,9 +46,9 @@ SMALL = [
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory: pytest.TempPathFactory, target: Target) -> Path:
     path = tmp_path_factory.mktemp("data") / "text.jsonl"
-    path.write_text("".join(conversation(seed).to_json() + "\n" for seed in range(24)))
+    path.write_text("".join(greedy(target, seed).to_json() + "\n" for seed in range(24)))
     return path
 
 
@@ -121,3 +123,37 @@ def test_runs_that_do_not_fit_together(
     checkpoint = tmp_path / train_module.CHECKPOINT
     checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
     assert "is damaged" in error("--resume")
+
+
+@pytest.mark.parametrize("method", ["eagle1", "hass", "no-fusion"])
+def test_other_methods_train_export_and_evaluate(
+    tmp_path: Path, target_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    run, head, out = tmp_path / "run", tmp_path / "exported", tmp_path / "out"
+    flags = ["--no-fusion"] if method == "no-fusion" else ["--method", method]
+    steps = "1" if method == "eagle1" else "2"
+    learn = ["--epochs", "16", "--lr", "0.01", "--muon-lr", "0.05", "--clip", "5", "--ttt-steps", steps]
+    assert command(monkeypatch, target_path, data, run, *flags, *learn) == 0
+    losses = [float(row[1]) for row in log(run)]
+    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
+
+    assert main(monkeypatch, "export", "--run", run, "--out", head) == 0
+    exported, final = (load_file(folder / "model.safetensors") for folder in (head, run / "head"))
+    assert exported.keys() == final.keys()
+    assert all(torch.equal(exported[name], final[name]) for name in exported)
+
+    where = ["--model", target_path, "--data", data, "--layers", "1", "2", "3", "--threads", "1"]
+    judged = ["--head", head, run / "head", "--out", out, "--all", "--steps", "3"]
+    assert main(monkeypatch, "evaluate", *where, *judged, "--target-dtype", "float32") == 0
+    report = json.loads((out / "evaluation.json").read_text())
+    assert list(report) == ["exported", "run"]
+    assert report["exported"] == report["run"]
+    assert report["run"]["acceptance"][0] > 0.1  # of text that it was trained on
+    assert report["run"]["positions"] == 24 * 8
+    assert (out / "acceptance.png").stat().st_size > 1000
+    assert (out / "calibration.png").stat().st_size > 1000
+
+
+def main(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> int:
+    monkeypatch.setattr("sys.argv", ["training", *map(str, words)])
+    return program.main()
