@@ -39,7 +39,7 @@ class Acceptance:
         """n-alpha for n = 0 .. S-1: how often the head's best guess is the text's next token when its input
         holds n hidden states of its own. A token outside the draft vocabulary counts as missed.
         """
-        return (self.accepted / np.maximum(self.positions, 1)).tolist()
+        return [float(rate) for rate in self.accepted / np.maximum(self.positions, 1)]
 
 
 @dataclass(frozen=True, slots=True)

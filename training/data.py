@@ -155,7 +155,7 @@ def _hash(token_ids: NDArray[np.int32], salt: int) -> bytes:
     return hashlib.blake2b(token_ids.tobytes(), digest_size=16, salt=salt.to_bytes(8)).digest()
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes] | gzip.GzipFile:
     if path.suffix == ".gz":
         return gzip.open(path, "rb")
     return path.open("rb")

@@ -7,7 +7,7 @@ import os
 import random
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from training.errors import TrainingError
 from training.options import add_target, positive, serve_config
 from training.prompts import read_prompts
 from training.run_scripts import Numbered, Outcome, run_scripts
-from training.scripts import Writer
+from training.scripts import Script, Writer
 from training.target import TargetFolder
 
 GIVE_UP_AFTER = 200  # scripts in a row that come to nothing
@@ -51,6 +51,7 @@ def run(options: Namespace) -> None:
         options.varied,
     )
     done = recover(options.out)
+    numbered: Iterator[tuple[int, Script]]
     if options.prompts:
         messages = read_prompts(options.prompts, skip_broken=options.skip_broken)
         scripts = [

@@ -195,6 +195,8 @@ class Eagle3Head(Head):
 class Eagle1Head(Head):
     """EAGLE-1 and HASS: predicts the target's last feature (after its norm), read by the target's lm_head."""
 
+    final_norm: Tensor
+
     def __init__(self, config: HeadConfig, max_positions: int, final_norm: Tensor) -> None:
         super().__init__(config, max_positions)
         self.fc = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=False)

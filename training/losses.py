@@ -119,8 +119,7 @@ class _Chunk:
         return slice(max(self.start - step, 0), max(self.end - step, 0))
 
     def size(self, step: int) -> int:
-        rows = self.drafts(step)
-        return rows.stop - rows.start
+        return max(self.end - step, 0) - max(self.start - step, 0)
 
     def met(self, step: int) -> slice:
         """The target rows that those drafts meet, counted from the chunk's first."""

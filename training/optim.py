@@ -64,7 +64,8 @@ class Optimizers:
 
 def _groups(head: nn.Module, muon: bool) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """Matrices for Muon, and the rest; lm_head is a table of tokens, not a map between spaces."""
-    matrices, rest = [], []
+    matrices: list[nn.Parameter] = []
+    rest: list[nn.Parameter] = []
     for name, parameter in head.named_parameters():
         (matrices if muon and parameter.ndim == 2 and name != "lm_head.weight" else rest).append(parameter)
     return matrices, rest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,11 @@ def _entries(path: Path, broken: list[str]) -> Iterator[tuple[str, Callable[[], 
     suffixes = path.name.removesuffix(".gz")
     if suffixes.endswith(".json"):
         for number, entry in enumerate(_json_list(path), start=1):
-            yield f"{path}: entry {number}", lambda entry=entry: parse_conversation(entry)
+            yield f"{path}: entry {number}", partial(parse_conversation, entry)
     else:
         parse = _parse_line if suffixes.endswith(".jsonl") else _plain
         for where, text in numbered_lines(path, broken):
-            yield where, lambda text=text: parse(text)
+            yield where, partial(parse, text)
 
 
 def parse_conversation(entry: Any) -> Messages:

@@ -11,6 +11,9 @@ from serving.models.rope import RopeConfig, inverse_frequencies
 class Rotary(nn.Module):
     """Tables for positions 0 .. positions - 1; they are no part of a checkpoint."""
 
+    cos: Tensor
+    sin: Tensor
+
     def __init__(self, rope: RopeConfig, head_dim: int, positions: int) -> None:
         super().__init__()
         inverse, factor = inverse_frequencies(rope, head_dim, positions)
