@@ -22,7 +22,11 @@ class ProcessMemory(NamedTuple):
 
 def of_tree(pid: int) -> list[ProcessMemory]:
     """Of process `pid`, which started the service, and all its descendants."""
-    return list(_measure(psutil.Process(pid), DRIVER))
+    root = psutil.Process(pid)
+    found = [ProcessMemory(DRIVER, root.memory_full_info().pss)]
+    for child in root.children():
+        found += _measure(child, DRIVER)
+    return found
 
 
 def role_of(command: list[str]) -> str | None:
@@ -38,11 +42,13 @@ def role_of(command: list[str]) -> str | None:
     return known[0] if known else None
 
 
-def _measure(process: psutil.Process, role: str) -> Iterator[ProcessMemory]:
+def _measure(process: psutil.Process, parent_role: str) -> Iterator[ProcessMemory]:
     """A process that has just ended counts for nothing."""
     try:
+        role = role_of(process.cmdline()) or parent_role
         yield ProcessMemory(role, process.memory_full_info().pss)
-        for child in process.children():
-            yield from _measure(child, role_of(child.cmdline()) or role)
+        children = process.children()
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return
+    for child in children:
+        yield from _measure(child, role)

@@ -3,59 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from time import perf_counter
-from typing import Any, cast
-
-import torch
-from transformers import AutoModelForCausalLM, GenerationConfig
-from transformers.generation.streamers import BaseStreamer
-from transformers.utils import logging
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Self
 
 from benchmarks.answers import Answer, Prompt, Wave
+from benchmarks.child import Child
 from serving.router.tokenizer import Tokenizer
-from serving.types import ModelCard
+
+# How OpenMP's threads may wait for the next operation: as they do by themselves, which is to spin, or without
+# taking the core. Which is faster depends on what else the machine does.
+WAITING: tuple[dict[str, str], ...] = ({}, {"OMP_WAIT_POLICY": "passive"})
+TRIAL_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What the process is to load, and where it computes."""
+
+    folder: str
+    dtype: str
+    threads: int
+    eos_token_ids: tuple[int, ...]
 
 
 class Reference:
-    """A System: greedy, with KV cache, one prompt at a time, in the torch threads that are set."""
+    """A System for one prompt at a time, and a context manager that ends its process."""
 
-    def __init__(self, folder: Path, card: ModelCard, dtype: str, max_tokens: int) -> None:
-        self._tokenizer = Tokenizer(card.tokenizer_json)
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        self._model = cast(Any, AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype)))
-        self._model.eval()
-        # Also as the model's own, or its defaults (a repetition penalty, say) would fill in what is not set.
-        self._model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
-            do_sample=False,
-            use_cache=True,
-            max_new_tokens=max_tokens,
-            eos_token_id=list(card.eos_token_ids),
-            pad_token_id=card.eos_token_ids[0] if card.eos_token_ids else 0,
-        )
+    def __init__(
+        self, loaded: Loaded, tokenizer: Tokenizer, max_tokens: int, environment: dict[str, str]
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._max_tokens = max_tokens
+        self._child = Child("benchmarks.reference_process", environment)
+        try:
+            self._child.ask(asdict(loaded))
+        except BaseException:
+            self._child.stop()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._child.stop()
 
     def run(self, prompts: Sequence[Prompt], num_speculative_tokens: int | None) -> Wave:
         (prompt,) = prompts
-        ids = torch.tensor([prompt])
-        clock = _Clock()
-        output = self._model.generate(ids, attention_mask=torch.ones_like(ids), streamer=clock)
-        last_s = perf_counter() - clock.start
-        made = tuple(output[0, len(prompt) :].tolist())
-        return Wave((Answer(self._tokenizer.decode(made), made, len(made), clock.first_s, last_s),), None)
+        return Wave((self._generate(prompt, self._max_tokens),), None)
+
+    def trial(self, prompt: Prompt) -> float:
+        """Tokens per second of a short answer, the first one being for warming up."""
+        self._generate(prompt, TRIAL_TOKENS)
+        return self._generate(prompt, TRIAL_TOKENS).tokens_per_s
+
+    def _generate(self, prompt: Prompt, max_tokens: int) -> Answer:
+        made = self._child.ask({"prompt": prompt, "max_tokens": max_tokens})
+        ids = tuple(made["token_ids"])
+        return Answer(self._tokenizer.decode(ids), ids, len(ids), made["first_s"], made["last_s"])
 
 
-class _Clock(BaseStreamer):
-    """`generate` hands over the prompt, then every token as it is made."""
-
-    def __init__(self) -> None:
-        self.start = perf_counter()
-        self.first_s = 0.0
-        self._calls = 0
-
-    def put(self, value: torch.Tensor) -> None:
-        self._calls += 1
-        if self._calls == 2:
-            self.first_s = perf_counter() - self.start
-
-    def end(self) -> None:
-        """Nothing to flush."""
+def open_fastest(
+    loaded: Loaded,
+    tokenizer: Tokenizer,
+    max_tokens: int,
+    trial: Prompt,
+    environment: dict[str, str],
+    resources: ExitStack,
+) -> Reference:
+    """The reference with whichever way of WAITING is faster here and now; `resources` ends it."""
+    candidates = [
+        resources.enter_context(Reference(loaded, tokenizer, max_tokens, environment | waiting))
+        for waiting in WAITING
+    ]
+    return max(candidates, key=lambda candidate: candidate.trial(trial))

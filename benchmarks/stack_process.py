@@ -1,16 +1,12 @@
-"""Starts the service on a Ray cluster of its own and answers questions about it, one JSON line each.
+"""Starts the service on a Ray cluster of its own, and answers questions about it (see `Child`).
 
-First line in: settings; out: `{"url": ...}` when it serves, or `{"error": ...}`. Then `"counters"`: the
-verifier's counters. The end of the input ends the service. Lines out are on the original standard output;
-whatever the libraries print goes to standard error.
+The first line is the settings, answered by the service's `url`. Then `"counters"` is answered by the
+verifier's counters. The end of the input ends the service.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import socket
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -19,6 +15,7 @@ from typing import Any
 import ray
 from ray import serve
 
+from benchmarks.child import serve_lines
 from serving.app import build
 
 HOST = "127.0.0.1"
@@ -26,32 +23,28 @@ READY_TIMEOUT_S = 120.0
 
 
 def main() -> None:
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-
-    def answer(value: dict[str, Any]) -> None:
-        answers.write(json.dumps(value) + "\n")
-
-    settings = json.loads(sys.stdin.readline())
     try:
-        answer({"url": _start(settings)})
-        verifier = serve.get_deployment_handle("Verifier", serve.get_app_handle("default").app_name)
-        for line in sys.stdin:
-            assert json.loads(line) == "counters"
-            answer(verifier.stats.remote().result(timeout_s=60))
-    except Exception as error:
-        answer({"error": _reason(error)})
+        serve_lines(_answer, _reason)
     finally:
         serve.shutdown()  # type: ignore[no-untyped-call]
         ray.shutdown()
 
 
+def _answer(question: Any) -> dict[str, Any]:
+    if question != "counters":
+        return {"url": _start(question)}
+    verifier = serve.get_deployment_handle("Verifier", "default")
+    counters: dict[str, Any] = verifier.stats.remote().result(timeout_s=60)
+    return counters
+
+
 def _start(settings: dict[str, Any]) -> str:
     """As `serve run` does it, but never on a cluster that runs already, and on a free port."""
+    application = build(settings)
     ray.init(address="local", namespace="serve", log_to_driver=False)
     port = _free_port()
     serve.start(http_options={"host": HOST, "port": port})
-    serve.run(build(settings))
+    serve.run(application)
     url = f"http://{HOST}:{port}"
     _wait_until_ready(f"{url}/ready")
     return url
@@ -61,7 +54,7 @@ def _reason(error: Exception) -> str:
     """What Serve says of deployments that did not start, or else the error itself."""
     applications = serve.status().applications.values() if ray.is_initialized() else ()
     messages = [d.message for app in applications for d in app.deployments.values() if d.message]
-    return "\n".join(messages) or f"{type(error).__name__}: {error}"
+    return "\n".join(messages) or str(error)
 
 
 def _free_port() -> int:

@@ -13,8 +13,8 @@ from benchmarks.in_process import InProcess
 from benchmarks.margins import MarginProbe
 from benchmarks.over_http import OverHttp
 from benchmarks.questions import Question
-from benchmarks.reference import Reference
-from benchmarks.speed.asked import Asked, ask
+from benchmarks.reference import Loaded, open_fastest
+from benchmarks.speed.asked import Asked, ask, mixed
 from benchmarks.speed.identity import Comparer
 from benchmarks.speed.methods import PLAIN, PLAIN_HTTP, POOL_HTTP, PROMPT_LOOKUP, TRANSFORMERS
 from benchmarks.speed.options import Options
@@ -45,6 +45,7 @@ class _Target:
 
     folder: Path
     dtype: str
+    threads: int
     card: ModelCard
 
 
@@ -55,12 +56,12 @@ def open_bench(
     environment: dict[str, str],
     resources: ExitStack,
 ) -> Bench:
-    """Loads models and starts the service, which `resources` stops; it inherits `environment`.
+    """Loads models and starts other processes, which `resources` ends; they inherit `environment`.
 
     Raises BenchmarkError, and what loading a model raises.
     """
     target = _target(ServeConfig.load(dict(settings)))
-    served = ServedModel(target.card)
+    served, tokenizer = ServedModel(target.card), Tokenizer(target.card.tokenizer_json)
     tasks = {task: ask(task, each, served, options.max_tokens) for task, each in questions.items()}
     settings = {**settings, "dtype": target.dtype}
     methods: list[Method] = []
@@ -74,15 +75,17 @@ def open_bench(
         client = resources.enter_context(OverHttp(stack, options.max_tokens))
         methods += [Method(PLAIN_HTTP, client, 0, PLAIN_HTTP), Method(POOL_HTTP, client, None, PLAIN_HTTP)]
     if options.with_transformers:
-        reference = Reference(target.folder, target.card, target.dtype, options.max_tokens)
+        loaded = Loaded(str(target.folder), target.dtype, target.threads, target.card.eos_token_ids)
+        trial = mixed(tasks, 1)[0].prompt
+        reference = open_fastest(loaded, tokenizer, options.max_tokens, trial, environment, resources)
         methods.append(Method(TRANSFORMERS, reference, 0, methods[0].name))
-    comparer = Comparer(Tokenizer(target.card.tokenizer_json).decode, margin)
-    return Bench(target.dtype, tuple(methods), tasks, comparer)
+    return Bench(target.dtype, tuple(methods), tasks, Comparer(tokenizer.decode, margin))
 
 
 def _target(config: ServeConfig) -> _Target:
     folder = resolve(config.model, config.cache_dir)
     architecture = Architecture.from_folder(folder)
-    dtype = choose_placement(config, architecture).dtype_name
+    placement = choose_placement(config, architecture)
     limit = config.engine.max_model_len or architecture.max_position_embeddings
-    return _Target(folder, dtype, read_card(folder, config.model_name, architecture, limit, dtype))
+    card = read_card(folder, config.model_name, architecture, limit, placement.dtype_name)
+    return _Target(folder, placement.dtype_name, placement.threads, card)

@@ -48,14 +48,14 @@ def by_section(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 def test_the_engine_alone(questions: Path, tiny_model: Path, tmp_path: Path) -> None:
     result, figure = tmp_path / "speed.json", tmp_path / "speed.svg"
-    options = ["--through", "engine", "--sections", "tasks,transformers,batch,breakdown"]
+    options = ["--through", "engine", "--sections", "tasks,batch,breakdown"]
     files: list[str | Path] = ["--concurrency", "1,2", "--json", result, "--figure", figure]
     done = speed(*common(questions, tiny_model), *options, *files)
     assert done.returncode == 0, done.stderr
     sections = by_section(result)
     tasks = sections["tasks"]
     assert {(row["task"], row["method"]) for row in tasks} == {
-        (task, method) for task in ("alpaca", "cnn_dm", "all") for method in ENGINE_METHODS | {"transformers"}
+        (task, method) for task in ("alpaca", "cnn_dm", "all") for method in ENGINE_METHODS
     }
     assert all(row.keys() >= KEYS for rows in sections.values() for row in rows)
     assert all(row["tokens_per_s"] > 0 and row["identical"] == 1 for row in tasks + sections["batch"])
@@ -64,7 +64,7 @@ def test_the_engine_alone(questions: Path, tiny_model: Path, tmp_path: Path) -> 
         (method, size) for method in ENGINE_METHODS for size in (1, 2)
     }
     assert all(row["phases_ms"]["forward"] > 0 for row in sections["breakdown"])
-    assert "plain / transformers" in done.stdout
+    assert "prompt_lookup / plain, cnn_dm" in done.stdout
     assert figure.read_text().startswith("<?xml")
     report = json.loads(result.read_text())
     assert report.keys() >= {"command", "commit", "date", "machine", "versions", "settings"}
@@ -77,14 +77,23 @@ def test_the_engine_alone(questions: Path, tiny_model: Path, tmp_path: Path) -> 
 @pytest.mark.ray
 def test_the_whole_service(questions: Path, tiny_model: Path, tmp_path: Path) -> None:
     result = tmp_path / "speed.json"
-    options: list[str | Path] = ["--sections", "memory,tasks,batch", "--concurrency", "1,2", "--json", result]
+    options: list[str | Path] = [
+        "--sections",
+        "memory,tasks,transformers,batch",
+        "--concurrency",
+        "1,2",
+        "--json",
+        result,
+    ]
     done = speed(*common(questions, tiny_model), *options)
     assert done.returncode == 0, done.stderr
     sections = by_section(result)
     assert {row["method"] for row in sections["tasks"]} == ENGINE_METHODS | {
         "plain_http",
         "prompt_lookup_pool_http",
+        "transformers",
     }
+    assert "plain / transformers" in done.stdout
     assert all(row["identical"] == 1 for row in sections["tasks"] + sections["batch"])
     roles = {row["role"]: row["pss_bytes"] for row in sections["memory"]}
     assert roles.keys() >= {"EngineWorker", "DrafterWorker", "Router", "raylet", "total"}

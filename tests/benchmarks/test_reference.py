@@ -1,0 +1,34 @@
+"""transformers as the yardstick: greedy, nothing of its own added, every token counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_models import save_tiny, tiny_model
+
+from benchmarks.reference_process import Generator
+
+PROMPT = [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("penalty", [1.0, 5.0])
+def test_the_model_s_own_defaults_do_not_count(tmp_path: Path, penalty: float) -> None:
+    network = tiny_model()
+    network.generation_config.repetition_penalty = penalty
+    network.generation_config.do_sample = True
+    made = Generator(str(save_tiny(tmp_path, network)), "float32", 1, []).run(PROMPT, 20)
+    assert len(made["token_ids"]) == 20
+    assert 0 < made["first_s"] < made["last_s"]
+    with torch.no_grad():
+        choices = network(torch.tensor([PROMPT + made["token_ids"]])).logits[0].argmax(-1).tolist()
+    assert made["token_ids"] == choices[len(PROMPT) - 1 : -1]
+
+
+def test_the_end_of_sequence_ends_it(tmp_path: Path) -> None:
+    folder = str(save_tiny(tmp_path, tiny_model()))
+    whole = Generator(folder, "float32", 1, []).run(PROMPT, 20)["token_ids"]
+    stop = whole[10]
+    cut = Generator(folder, "float32", 1, [stop]).run(PROMPT, 20)["token_ids"]
+    assert cut == whole[: whole.index(stop) + 1]
