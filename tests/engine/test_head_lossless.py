@@ -1,0 +1,186 @@
+"""Whole engines with heads: no token changes, and the head is fed what the target really computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from runs import Outcome, request, run
+from tiny_heads import DenseHead, TinyHead, save_head
+from tiny_models import config_for, save_tiny, tiny_model
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from serving.config import ServeConfig
+from serving.drafting.base import DraftChannel
+from serving.drafting.colocated import ColocatedChannel
+from serving.drafting.messages import Close, Open, Proposal, Propose
+from serving.engine.attention.base import kv_bytes_per_token
+from serving.engine.build import build_engine
+from serving.engine.build_drafter import build_network_drafter
+from serving.engine.engine import Engine
+from serving.models.architecture import Architecture
+from serving.types import GenerationRequest
+
+VOCAB = 24  # so few tokens that an undecided head is often right
+CACHE_TOKENS = 192
+SIZES: dict[str, Any] = {"vocab_size": VOCAB, "sharpness": 0.3}
+HEADS = {
+    "eagle3": TinyHead(**SIZES, draft_vocab=20, fc_norm=True),
+    "eagle3-joint-norm": TinyHead(**SIZES, draft_vocab=20, joint_norm=True, norm_output=True),
+    "eagle": TinyHead("eagle", **SIZES),
+}
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    model = tiny_model(head_dim=32, vocab_size=VOCAB)
+    return save_tiny(tmp_path_factory.mktemp("target") / "llama", model)
+
+
+@pytest.fixture(scope="module")
+def drafts(target: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Settings of each method. The small model is the target itself, which is right whenever it is greedy."""
+    folder = tmp_path_factory.mktemp("heads")
+    paths = {name: save_head(head, folder / name, layout(head)) for name, head in HEADS.items()}
+    heads = {name: {"method": HEADS[name].kind, "head": str(path)} for name, path in paths.items()}
+    return heads | {"draft_model": {"method": "draft_model", "draft_model": str(target)}}
+
+
+def layout(head: TinyHead) -> str:
+    return "speculators" if head.norm_output else "specforge"
+
+
+def mix() -> list[tuple[int, GenerationRequest]]:
+    """Requests of every kind with the step that they arrive before: more than the cache can hold at once."""
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(0, VOCAB, length).tolist() for length in (1, 2, 17, 5, 16, 3, 40, 60)]
+    ways: list[dict[str, Any]] = [
+        {},
+        {"temperature": 1.0, "seed": 1},
+        {"num_speculative_tokens": 0},
+        {"temperature": 0.7, "top_p": 0.9, "seed": 2},
+        {"num_speculative_tokens": 2},
+    ]
+    ways += ways[:3]
+    each = zip(prompts, ways, strict=True)
+    return [(i // 3, request(f"r{i}", prompt, 45, **way)) for i, (prompt, way) in enumerate(each)]
+
+
+def config(target: Path, dtype: str, speculation: dict[str, Any], **engine: Any) -> ServeConfig:
+    per_token = kv_bytes_per_token(Architecture.from_folder(target), getattr(torch, dtype))
+    sizes = {"max_model_len": 112, "kv_cache_memory": CACHE_TOKENS * per_token, **engine}
+    base = config_for(target, dtype, **sizes).model_dump()
+    return ServeConfig.model_validate({**base, "speculation": {"placement": "colocated", **speculation}})
+
+
+@cache
+def plain(target: Path, dtype: str) -> dict[str, Outcome]:
+    """Each request alone, without speculation."""
+    engine = build_engine(config(target, dtype, {"method": "off"}), None, "plain")
+    return {each.request_id: run(engine, [each])[each.request_id] for _, each in mix()}
+
+
+class Recording(DraftChannel):
+    """Keeps every feature that was sent, by sequence and position; what is sent again must be the same."""
+
+    def __init__(self, of: ServeConfig) -> None:
+        self.inner = ColocatedChannel(build_network_drafter(of))
+        self.sent: dict[tuple[int, int], np.ndarray] = {}
+        self.unknown = 0
+
+    def submit(self, opens: Sequence[Open], propose: Propose) -> None:
+        for extend in propose.extends:
+            rows = () if extend.features is None else extend.features
+            for position, row in enumerate(rows, extend.start):
+                place = (extend.key.seq_id, position)
+                np.testing.assert_allclose(self.sent.setdefault(place, row), row, atol=1e-3)
+        self.inner.submit(opens, propose)
+
+    def collect(self) -> Proposal:
+        proposal = self.inner.collect()
+        self.unknown += len(proposal.unknown)
+        return proposal
+
+    def close(self, message: Close) -> None:
+        self.inner.close(message)
+
+
+def start(of: ServeConfig) -> tuple[Engine, Recording]:
+    channel = Recording(of)
+    return build_engine(of, channel, "test"), channel
+
+
+@pytest.mark.parametrize(("m", "dtype"), [(1, "float32"), (4, "bfloat16"), (16, "float32")])
+@pytest.mark.parametrize("method", [*HEADS, "draft_model"])
+def test_no_token_changes(
+    target: Path, drafts: dict[str, dict[str, Any]], method: str, m: int, dtype: str
+) -> None:
+    """In little memory and few rows, so that prompts come in chunks and sequences are preempted."""
+    speculation = {**drafts[method], "num_speculative_tokens": m, "min_path_value": 0.0}
+    engine, channel = start(config(target, dtype, speculation, max_num_batched_tokens=48))
+    outcomes = run(engine, arrivals=mix())
+    for name, expected in plain(target, dtype).items():
+        assert outcomes[name].token_ids == expected.token_ids, name
+    assert channel.unknown == 0
+    assert engine.stats.preemptions > 0
+    assert engine.stats.speculation.accepted_tokens > 2 * m
+    assert outcomes["r2"].stats.draft_tokens == 0
+
+
+def test_static_trees_change_no_token(target: Path, drafts: dict[str, dict[str, Any]]) -> None:
+    speculation = {**drafts["eagle3"], "tree": "static", "num_speculative_tokens": 25}
+    engine, _ = start(config(target, "float32", speculation))
+    outcomes = run(engine, arrivals=mix())
+    assert {n: o.token_ids for n, o in outcomes.items()} == {
+        name: outcome.token_ids for name, outcome in plain(target, "float32").items()
+    }
+    assert engine.stats.speculation.accepted_tokens > 0
+
+
+def test_a_drafter_short_of_memory_costs_only_speed(target: Path, drafts: dict[str, dict[str, Any]]) -> None:
+    """It holds 128 slots: sequences displace each other, and some get no tree."""
+    small = {**drafts["eagle3"], "draft_kv_cache_memory": 2**16, "beam": 4, "min_path_value": 0.0}
+    engine, channel = start(config(target, "float32", small, kv_cache_memory=2**20))
+    outcomes = run(engine, arrivals=mix())
+    for name, expected in plain(target, "float32").items():
+        assert outcomes[name].token_ids == expected.token_ids, name
+    assert channel.unknown > 0
+    assert engine.stats.speculation.accepted_tokens > 0
+
+
+@pytest.mark.parametrize("method", HEADS)
+def test_features_are_the_targets(target: Path, drafts: dict[str, dict[str, Any]], method: str) -> None:
+    """At every position that was sent: after prompts in chunks, accepted paths that moved, preemption."""
+    speculation = {**drafts[method], "num_speculative_tokens": 16, "min_path_value": 0.0}
+    engine, channel = start(config(target, "float32", speculation, max_num_batched_tokens=48))
+    requests = [each for _, each in mix()]
+    outcomes = run(engine, requests)
+    assert engine.stats.preemptions > 0
+    compared = 0
+    for seq_id, each in enumerate(requests):
+        text = each.prompt_ids + outcomes[each.request_id].token_ids
+        expected = features(target, HEADS[method], text)
+        sent = {position: row for (seq, position), row in channel.sent.items() if seq == seq_id}
+        for position, row in sent.items():
+            np.testing.assert_allclose(row, expected[position], rtol=1e-3, atol=1e-3)
+        compared += len(sent)
+    assert compared > 200
+
+
+@torch.no_grad()
+def features(target: Path, head: TinyHead, text: Sequence[int]) -> Tensor:
+    """[positions, d] by transformers and the plain head."""
+    model = AutoModelForCausalLM.from_pretrained(target).double()
+    left: list[Tensor] = []
+    model.model.norm.register_forward_pre_hook(lambda _, inputs: left.append(inputs[0][0]))
+    states = model(torch.tensor([text]), output_hidden_states=True).hidden_states
+    if head.kind == "eagle":
+        return states[-1][0]  # after the final norm
+    dense = DenseHead(head, model.get_input_embeddings().weight, model.get_output_embeddings().weight)
+    return dense.fuse(torch.stack([states[0][0], states[1][0], left[0]], dim=1))
