@@ -163,6 +163,9 @@ class ReplicaConfig(_Section):
     verifier_cpus: float = Field(0.5, ge=0, description="CPU share reserved for a verifier's rank 0.")
     drafter_cpus: float = Field(0.2, ge=0, description="CPU share reserved for a drafter's worker.")
     verifier_gpus: float = Field(0.0, ge=0)
+    router_metrics_port: int = Field(0, ge=0, le=65535, description="Of a router's own metrics; 0: any.")
+    verifier_metrics_port: int = Field(0, ge=0, le=65535, description="Of an engine's own metrics; 0: any.")
+    drafter_metrics_port: int = Field(0, ge=0, le=65535, description="Of a drafter's own metrics; 0: any.")
     max_ongoing_requests: int = Field(
         256, ge=1, description="Requests a replica holds, waiting ones included."
     )

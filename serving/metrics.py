@@ -7,6 +7,7 @@ which any of them renders the sum of all (`render`).
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,10 @@ from serving.types import FinishReason
 
 # No `_created` series beside every counter: merged views cannot have them.
 disable_created_metrics()  # type: ignore[no-untyped-call]
+if (_shared := os.environ.get("PROMETHEUS_MULTIPROC_DIR")) is not None:
+    Path(_shared).mkdir(parents=True, exist_ok=True)  # the first process of each machine makes it
+logger = logging.getLogger(__name__)
+
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
 
@@ -197,8 +202,16 @@ class EngineMetrics:
 
 
 def start_exporter(port: int = 0) -> int:
-    """Serve this process's own metrics over HTTP from a daemon thread. Returns the port; 0 picks one."""
-    server, _ = start_http_server(port, registry=REGISTRY)
+    """Serve this process's own metrics over HTTP from a daemon thread, and log and return the port.
+
+    0 picks one. So does a port that is taken: a second replica on a node must not fail for its metrics.
+    """
+    try:
+        server, _ = start_http_server(port, registry=REGISTRY)
+    except OSError:
+        logger.warning("metrics port taken", extra={"fields": {"port": port}})
+        server, _ = start_http_server(0, registry=REGISTRY)
+    logger.info("metrics", extra={"fields": {"port": server.server_port}})
     return server.server_port
 
 

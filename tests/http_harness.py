@@ -75,9 +75,12 @@ class ScriptedVerifier:
     aborted: list[str] = field(default_factory=list)
 
     async def describe(self) -> ModelCard:
+        await self.ping()
+        return self.card
+
+    async def ping(self) -> None:
         if not self.up:
             raise UnavailableError("no verifier is up")
-        return self.card
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[TokenDelta, None]:
         self.requests.append(request)

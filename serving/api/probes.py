@@ -23,8 +23,10 @@ async def health() -> Status:
 
 @router.get("/ready")
 async def ready(request: Request) -> Status:
-    """Requests can be served; otherwise 503 with the reason."""
-    return {"status": f"serving {service_of(request).model.card.name}"}
+    """A verifier answers and its model is known; otherwise 503 with the reason."""
+    service = service_of(request)
+    await service.check()
+    return {"status": f"serving {service.model.card.name}"}
 
 
 @router.get("/metrics")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from serving.config import ServeConfig
 from serving.drafting.messages import Close, Open, Proposal, Propose
 from serving.logs import configure_logging
+from serving.metrics import start_exporter
 from serving.replicas.drafters import build_drafter
 
 
@@ -19,6 +20,7 @@ class DrafterWorker:
 
     def start(self) -> None:
         """Build the drafter, once. Raises ModelLoadError when its head cannot be loaded."""
+        start_exporter(self._config.replicas.drafter_metrics_port)
         self._drafter = build_drafter(self._config)
 
     def ping(self) -> None:

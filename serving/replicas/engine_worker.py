@@ -48,7 +48,7 @@ class EngineWorker:
     async def start(self) -> ModelCard:
         """Load the model and start stepping. Raises what loading raised."""
         self._events = asyncio.get_running_loop()
-        logger.info("engine metrics", extra={"fields": {"port": start_exporter()}})
+        start_exporter(self._config.replicas.verifier_metrics_port)
         return await asyncio.wrap_future(self._loop.start())
 
     async def add(self, request: GenerationRequest) -> None:

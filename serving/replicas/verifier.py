@@ -54,13 +54,16 @@ class Verifier:
     async def describe(self) -> ModelCard:
         return self._card
 
+    async def ping(self) -> None:
+        """Answers when the engine can take requests. Raises UnavailableError when it is lost."""
+        self._check_engine()
+
     async def generate(self, request: GenerationRequest) -> AsyncIterator[TokenDelta]:
         """Deltas of one request, the last with a finish reason. Closing the iterator aborts the request.
 
         Raises UnavailableError when the engine is already lost, GenerationError when it is lost on the way.
         """
-        if self._lost is not None:
-            raise UnavailableError("this verifier has lost its engine and is restarting")
+        self._check_engine()
         stream = self._streams[request.request_id] = DeltaStream()
         finished = False
         try:
@@ -91,6 +94,10 @@ class Verifier:
             raise self._lost
         if await self._hangs():
             ray.kill(self._worker)
+
+    def _check_engine(self) -> None:
+        if self._lost is not None:
+            raise UnavailableError("this verifier has lost its engine and is restarting")
 
     async def _hangs(self) -> bool:
         try:

@@ -14,5 +14,8 @@ class Backend(Protocol):
     async def describe(self) -> ModelCard:
         """The model behind it."""
 
+    async def ping(self) -> None:
+        """Returns when some verifier can take requests."""
+
     def generate(self, request: GenerationRequest) -> AsyncGenerator[TokenDelta, None]:
         """The request's deltas, the last one final. Closing or cancelling the generator aborts the work."""

@@ -34,7 +34,7 @@ _LOST = (
 
 
 class VerifierPool:
-    """The verifier deployment as a `Backend`: `describe()` and the streaming `generate(request)`."""
+    """The verifier deployment as a `Backend`."""
 
     def __init__(self, handle: DeploymentHandle[Any]) -> None:
         self._handle = handle
@@ -44,6 +44,10 @@ class VerifierPool:
         with _callers_errors():
             card: ModelCard = await self._handle.describe.remote()
             return card
+
+    async def ping(self) -> None:
+        with _callers_errors():
+            await self._handle.ping.remote()
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[TokenDelta, None]:
         complete = False
@@ -86,7 +90,7 @@ class Router:
 
     def __init__(self, config: ServeConfig, verifier: DeploymentHandle[Any]) -> None:
         configure_logging(config.log_level)
-        logger.info("router metrics", extra={"fields": {"port": start_exporter()}})
+        start_exporter(config.replicas.router_metrics_port)
         self._service = Service(config, VerifierPool(verifier))
 
     def __serve_build_asgi_app__(self) -> FastAPI:

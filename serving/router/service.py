@@ -14,6 +14,7 @@ from serving.router.model import ServedModel
 logger = logging.getLogger(__name__)
 
 _DESCRIBE_TIMEOUT_S = 10.0
+_PING_TIMEOUT_S = 2.0
 _RETRY_S = 0.5
 
 
@@ -33,6 +34,14 @@ class Service:
         if self._model is None:
             raise UnavailableError(f"not ready: {self._why_not_ready}")
         return self._model
+
+    async def check(self) -> None:
+        """Raises UnavailableError when requests cannot be served now."""
+        _ = self.model
+        try:
+            await asyncio.wait_for(self.backend.ping(), _PING_TIMEOUT_S)
+        except TimeoutError:
+            raise UnavailableError("not ready: no verifier answers") from None
 
     async def connect(self) -> None:
         """Ask for the model's card until a verifier hands it out."""

@@ -27,6 +27,9 @@ def test_before_a_verifier_is_up() -> None:
         running.verifier.up = True
         eventually(lambda: http.get("/ready").status_code == 200)
         assert http.post("/v1/chat/completions", json=CHAT).status_code == 200
+        running.verifier.up = False  # later: ready follows the verifiers, not what was once true
+        assert http.get("/ready").status_code == 503
+        assert http.get("/health").status_code == 200
 
 
 def test_models(client: openai.OpenAI, http: httpx.Client) -> None:
