@@ -12,7 +12,7 @@ from huggingface_hub import constants
 
 from serving.errors import ModelLoadError
 from serving.models.hub import is_hub_id
-from serving.models.sources import resolve
+from serving.models.sources import resolve, resolve_head
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 MODEL = "someone/tiny"
@@ -63,6 +63,14 @@ def test_model_files_and_no_others(published: FileServer, tiny_model: Path, tmp_
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == {
         p.name: p.read_bytes() for p in tiny_model.iterdir()
     }
+
+
+def test_a_head_may_be_a_pickle_and_needs_no_tokenizer(
+    published: FileServer, tiny_model: Path, tmp_path: Path
+) -> None:
+    folder = resolve_head(MODEL, tmp_path)
+    wanted = {"config.json", "tokenizer.json", "model.safetensors", "pytorch_model.bin"}
+    assert {p.name for p in folder.iterdir()} == wanted
 
 
 def test_cached_model_needs_no_network(

@@ -13,7 +13,7 @@ from moto.server import ThreadedMotoServer
 
 from serving.errors import ModelLoadError
 from serving.models.s3 import fetched
-from serving.models.sources import resolve
+from serving.models.sources import resolve, resolve_head
 
 BUCKET, PREFIX = "models", "llms/tiny"
 URL = f"s3://{BUCKET}/{PREFIX}"
@@ -66,6 +66,14 @@ def test_model_files_and_no_others(
         p.name: p.read_bytes() for p in tiny_model.iterdir()
     }
     assert "s3://models: 100%" in capfd.readouterr().err
+
+
+def test_a_head_may_be_a_pickle_and_needs_no_tokenizer(client: Any, tmp_path: Path) -> None:
+    client.create_bucket(Bucket="heads")
+    for name in ("config.json", "pytorch_model.bin", "README.md"):
+        client.put_object(Bucket="heads", Key=f"eagle3/{name}", Body=name.encode())
+    folder = resolve_head("s3://heads/eagle3", tmp_path)
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "pytorch_model.bin"]
 
 
 def test_model_at_the_root_of_a_bucket(client: Any, tiny_model: Path, tmp_path: Path) -> None:
