@@ -38,9 +38,9 @@ def build_network_drafter(config: ServeConfig) -> HeadDrafter:
     target_folder = resolve(config.model, config.cache_dir)
     if uses_features(config.speculation):
         files = HeadFiles.find(config, target_folder)
-        return _drafter(config.speculation, _load_head(config, files), files.target)
+        return _drafter(config, _load_head(config, files), files.target)
     target = Architecture.from_folder(target_folder)
-    return _drafter(config.speculation, _load_model(config, target_folder, target), target)
+    return _drafter(config, _load_model(config, target_folder, target), target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +88,29 @@ def _load_model(config: ServeConfig, target_folder: Path, target: Architecture) 
     return _Network(network, feed_tokens, draft, norms, placement, drafting_fingerprint(target_folder))
 
 
-def _drafter(config: SpeculationConfig, loaded: _Network, target: Architecture) -> HeadDrafter:
+def _drafter(config: ServeConfig, loaded: _Network, target: Architecture) -> HeadDrafter:
+    speculation = config.speculation
+    # The target's context whatever the network's own is: past that, drafts get worse and nothing else
+    # happens (case S13). Trees near the end of the context look past it.
+    max_positions = (config.engine.max_model_len or target.max_position_embeddings) + speculation.max_depth
     per_block = kv_bytes_per_token(loaded.layers, loaded.placement.dtype) * DRAFT_BLOCK_SIZE
-    num_blocks = max(1, config.draft_kv_cache_memory // per_block)
+    num_blocks = max(1, speculation.draft_kv_cache_memory // per_block)
     attention = loaded.placement.attention(
         loaded.layers,
         loaded.norms,
         num_blocks=num_blocks,
         block_size=DRAFT_BLOCK_SIZE,
-        # The target's context whatever the network's own is: past that, drafts get worse and nothing else
-        # happens (case S13). Trees near the end of the context look past it.
-        max_model_len=target.max_position_embeddings + config.max_depth,
+        max_model_len=max_positions,
     )
-    sequences = DraftSequences(BlockManager(num_blocks, DRAFT_BLOCK_SIZE), config.lease_s)
+    sequences = DraftSequences(BlockManager(num_blocks, DRAFT_BLOCK_SIZE), speculation.lease_s)
     return HeadDrafter(
-        loaded.network, loaded.feeding, _growth(config), attention, sequences, loaded.fingerprint
+        loaded.network,
+        loaded.feeding,
+        _growth(speculation),
+        attention,
+        sequences,
+        loaded.fingerprint,
+        max_positions,
     )
 
 

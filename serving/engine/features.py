@@ -26,7 +26,10 @@ class FeatureCache:
         self._fusion = fusion
         self._features = torch.zeros(num_slots, fusion.width, dtype=dtype, device=device)
         self._taps = torch.empty(0, len(fusion.layers), width, dtype=dtype, device=device)
-        self._layers = fusion.layers
+        self._places = {
+            layer: [place for place, wanted in enumerate(fusion.layers) if wanted == layer]
+            for layer in fusion.layers
+        }
 
     def begin(self, rows: int) -> None:
         if len(self._taps) < rows:
@@ -34,9 +37,8 @@ class FeatureCache:
 
     def tap(self, layer: int, hidden: Tensor) -> None:
         """The decoder's Tap."""
-        for place, wanted in enumerate(self._layers):
-            if wanted == layer:
-                self._taps[: len(hidden), place] = hidden
+        for place in self._places.get(layer, ()):
+            self._taps[: len(hidden), place] = hidden
 
     def write(self, slots: NDArray[np.int32]) -> None:
         """Fuse what the forward has shown and keep it at the rows' slots."""

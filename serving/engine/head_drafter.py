@@ -72,6 +72,7 @@ class HeadDrafter(Drafter):
     """A head, or a small model, with its own paged cache; only committed positions persist between proposals.
 
     fingerprint: of what it was loaded for; sequences of another target stay unknown.
+    max_positions: that attention can rotate; a sequence that would go past them is unknown too.
     """
 
     def __init__(
@@ -82,10 +83,11 @@ class HeadDrafter(Drafter):
         attention: AttentionBackend,
         sequences: DraftSequences,
         fingerprint: str,
+        max_positions: int,
     ) -> None:
         self._network, self._feeding, self._growth = network, feeding, growth
         self._attention, self._sequences, self._fingerprint = attention, sequences, fingerprint
-        self._device = network.target_ids.device
+        self._max_positions, self._device = max_positions, network.target_ids.device
 
     def open(self, message: Open) -> None:
         self._sequences.drop(message.key)
@@ -105,8 +107,7 @@ class HeadDrafter(Drafter):
         bounds = zip(message.extends, message.max_nodes, message.max_depth, strict=True)
         for extend, max_nodes, max_depth in bounds:
             tree = self._growth.start(max_nodes, message.price)
-            room = self._growth.expanded(max_nodes, max_depth)
-            fed, held = self._admit(extend, room, busy={each.key for each in growing})
+            fed, held = self._admit(extend, max_nodes, max_depth, busy={each.key for each in growing})
             if fed is None or held is None:
                 unknown.append(extend.key)
             else:
@@ -115,13 +116,14 @@ class HeadDrafter(Drafter):
         trees = self._grow(growing) if growing else ()
         return Proposal(tuple(trees), tuple(unknown), time.perf_counter() - started)
 
-    def _admit(self, extend: Extend, room: int, busy: set[SeqKey]) -> _Admitted:
-        """What to feed to which sequence, with room for its new positions and a tree of `room` rows."""
+    def _admit(self, extend: Extend, max_nodes: int, max_depth: int, busy: set[SeqKey]) -> _Admitted:
+        """What to feed to which sequence, with room for its new positions and a tree."""
         fed = self._feeding(extend)
-        if fed is None or not len(fed.token_ids):
+        if fed is None or not len(fed.token_ids) or fed.end + max_depth > self._max_positions:
             self._sequences.drop(extend.key)
             return _Admitted(None, None)
-        return _Admitted(fed, self._sequences.admit(extend.key, fed.start, fed.end + room, busy))
+        slots = fed.end + self._growth.expanded(max_nodes, max_depth)
+        return _Admitted(fed, self._sequences.admit(extend.key, fed.start, slots, busy))
 
     def _grow(self, growing: list[_Growing]) -> list[DraftTree]:
         hidden = self._extend(growing)

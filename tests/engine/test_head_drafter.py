@@ -324,6 +324,26 @@ def test_a_gap_or_a_repetition_is_unknown_and_forgotten(any_method: ServeConfig,
     assert len(drafting.fresh(text, 30))
 
 
+def test_a_text_past_the_targets_context_is_unknown(any_method: ServeConfig) -> None:
+    drafting, text = Drafting(config_change(any_method, draft_kv_cache_memory=2**23)), Text(17, 4200)
+    drafting.open(text)
+    assert drafting.propose(text.extend(0, 4150)).unknown == (text.key,)
+
+
+def test_a_lease_ends_in_silence(any_method: ServeConfig) -> None:
+    drafting, kept, silent = Drafting(config_change(any_method, lease_s=30.0)), Text(18), Text(19)
+    now = 0.0
+    drafting.drafter._sequences._clock = lambda: now
+    drafting.open(kept, silent)
+    drafting.propose(kept.extend(0, 20), silent.extend(0, 20))
+    now = 20.0
+    drafting.tree(kept.extend(19, 21))
+    now = 31.0
+    assert drafting.propose(silent.extend(19, 21), kept.extend(20, 22)).unknown == (silent.key,)
+    drafting.drafter.close(Close((kept.key,)))
+    assert drafting.drafter._sequences._blocks.num_free == blocks_of(drafting.drafter)
+
+
 def test_a_head_cannot_do_without_features(eagle3: ServeConfig) -> None:
     drafting, text = Drafting(eagle3), Text(16)
     drafting.open(text)

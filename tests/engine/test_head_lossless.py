@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from transformers import AutoModelForCausalLM
 from serving.config import ServeConfig
 from serving.drafting.base import DraftChannel
 from serving.drafting.colocated import ColocatedChannel
-from serving.drafting.messages import Close, Open, Proposal, Propose
+from serving.drafting.messages import Close, Extend, Open, Proposal, Propose
 from serving.engine.attention.base import kv_bytes_per_token
 from serving.engine.build import build_engine
 from serving.engine.build_drafter import build_network_drafter
@@ -152,6 +153,30 @@ def test_a_drafter_short_of_memory_costs_only_speed(target: Path, drafts: dict[s
         assert outcomes[name].token_ids == expected.token_ids, name
     assert channel.unknown > 0
     assert engine.stats.speculation.accepted_tokens > 0
+
+
+class Poisoned(Recording):
+    """Some features arrive as NaN."""
+
+    def submit(self, opens: Sequence[Open], propose: Propose) -> None:
+        extends = [self._spoilt(e) if e.key.seq_id % 2 else e for e in propose.extends]
+        super().submit(opens, replace(propose, extends=tuple(extends)))
+
+    def _spoilt(self, extend: Extend) -> Extend:
+        assert extend.features is not None
+        return replace(extend, features=np.full_like(extend.features, np.nan))
+
+
+@pytest.mark.parametrize("method", HEADS)
+def test_s12_drafts_of_nan_change_no_token(
+    target: Path, drafts: dict[str, dict[str, Any]], method: str
+) -> None:
+    of = config(target, "float32", {**drafts[method], "min_path_value": 0.0})
+    engine = build_engine(of, Poisoned(of), "test")
+    outcomes = run(engine, [each for _, each in mix()])
+    for index, (name, expected) in enumerate(plain(target, "float32").items()):
+        assert outcomes[name].token_ids == expected.token_ids, name
+        assert (outcomes[name].stats.draft_tokens > 0) == (index % 2 == 0 and name != "r2"), name
 
 
 @pytest.mark.parametrize("method", HEADS)
