@@ -50,3 +50,4 @@ $(BIN)/python:
 		echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
 			"Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade pip  # Python's own may be years old, and fetching the default model leans on pip
