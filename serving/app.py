@@ -8,6 +8,7 @@ Importing this module starts nothing and loads no model.
 from __future__ import annotations
 
 import tempfile
+import uuid
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,7 +36,8 @@ def build(args: dict[str, Any]) -> Application:
     """The application for these settings (see ServeConfig.load). Raises ConfigError."""
     config = ServeConfig.load(args)
     if config.metrics_dir is None:
-        config = config.model_copy(update={"metrics_dir": Path(tempfile.mkdtemp(prefix="canopy-metrics-"))})
+        folder = Path(tempfile.gettempdir()) / f"canopy-metrics-{uuid.uuid4().hex}"
+        config = config.model_copy(update={"metrics_dir": folder})
     return _router(config, _verifier(config, _drafters(config)))
 
 
