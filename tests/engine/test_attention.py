@@ -342,19 +342,24 @@ def part(batch: Batch, start: int, end: int) -> Batch:
 
 @pytest.mark.parametrize("made", [native, plain_torch])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_nan_reaches_those_who_see_it_and_no_other_sequence(made, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("spoil", ["query", "key", "value", "all"])
+def test_nan_reaches_those_who_see_it_and_no_other_sequence(spoil: str, made, dtype: torch.dtype) -> None:
     """S11"""
     shape = SHAPES[1]
     spoilt, healthy = texts(shape, dtype, 2)
     runner = Runner(made(shape, dtype), shape)
     step = {"prefills": [(spoilt, 0, 40), (healthy, 0, 30)]}
     clean = runner.step(**step)
-    spoilt.rows[20] = torch.nan
-    out = runner.step(**step)
-    assert out[:, 20:40].isnan().all()
-    assert torch.equal(out[:, 40:], clean[:, 40:])
-    assert runner.decode(spoilt, 40, spoilt.rows[40]).isnan().all()
-    # Nor does what is left in freed blocks.
+    heads = spoilt.rows[20].view(-1, shape.dim)
+    first, last = {"query": (0, 4), "key": (4, 6), "value": (6, 8), "all": (0, 8)}[spoil]
+    heads[first:last] = torch.nan
+    out = runner.step(**step)[0]  # the second layer's rows are the first's reversed
+    reached = slice(20, 21) if spoil == "query" else slice(20, 40)
+    assert out[reached].isnan().all()
+    assert torch.equal(out[40:], clean[0, 40:])
+    after = runner.decode(spoilt, 40, spoilt.rows[40])[0]
+    assert after.isnan().all() if spoil != "query" else after.isfinite().all()
+    # What is left in freed blocks does no harm either.
     heir = Text(shape, dtype, 1, spoilt.table)
     alone = Runner(made(shape, dtype), shape).step(prefills=[(heir, 0, 30)])
     assert torch.equal(runner.step(prefills=[(heir, 0, 30)]), alone)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 from adversary import Adversary
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from runs import Outcome, run
 from tiny_models import config_for
@@ -213,15 +213,23 @@ def check(plain: Plain, case: Case) -> None:
         assert_same(plain, request, outcomes[request.request_id])
 
 
+# Shrinking would run for minutes; a case is small as it is.
+RUN = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+
+
 @pytest.mark.parametrize("plain", NATIVE, ids=str, indirect=True)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(RUN, max_examples=40)
 @given(CASES)
 def test_speculation_changes_no_token(plain: Plain, case: Case) -> None:
     check(plain, case)
 
 
 @pytest.mark.parametrize("plain", TORCH, ids=str, indirect=True)
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(RUN, max_examples=10)
 @given(CASES)
 def test_speculation_changes_no_token_but_near_ties(plain: Plain, case: Case) -> None:
     check(plain, case)
