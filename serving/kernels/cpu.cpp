@@ -115,12 +115,12 @@ template <> struct Unit<bf16> {
 
 // ---------------------------------------------------------------------------------------------- linear layers
 //
-// Weights are packed in strips of 16 outputs: [N/16][K/WIDTH][16][WIDTH]. A tile of up to 12 rows and 4 strips lives in
+// Weights are packed in strips of 16 outputs: [N/16][K/WIDTH][16][WIDTH]. A tile of up to 6 rows and 4 strips lives in
 // registers; each output is one accumulator that runs over k in order, whatever the tile.
 
 enum Epilogue { STORE = 0, STORE_F32 = 1, ADD_TO_OUTPUT = 2, SILU_MUL = 3 };
 
-constexpr int MAX_ROWS = 12, MAX_STRIPS = 4;  // of a tile
+constexpr int MAX_ROWS = 6, MAX_STRIPS = 4;  // of a tile: 24 accumulators, and room for 4 weights, in 32 registers
 typedef v16f Tile[MAX_ROWS][MAX_STRIPS];
 
 template <class T, int M, int NB>
@@ -130,7 +130,7 @@ inline void tile(const T* x, int64_t ldx, const T* w, int64_t strip, int64_t uni
     for (int m = 0; m < M; m++)
         for (int n = 0; n < NB; n++) acc[m][n] = v16f{};
     for (int64_t u = 0; u < units; u++) {
-#pragma GCC unroll 12
+#pragma GCC unroll 6
         for (int m = 0; m < M; m++) {
             typename U::Scalar xs;
             std::memcpy(&xs, x + m * ldx + u * U::WIDTH, sizeof xs);
@@ -142,18 +142,16 @@ inline void tile(const T* x, int64_t ldx, const T* w, int64_t strip, int64_t uni
         for (int n = 0; n < NB; n++) out[m][n] = acc[m][n];
 }
 
-// The kernel for exactly `m` rows and `n` strips; more rows leave registers for fewer strips.
+// The kernel for exactly `m` rows and `n` strips.
 template <class T, int M = 1>
 inline void tile_of(int m, int n, const T* x, int64_t ldx, const T* w, int64_t strip, int64_t units, Tile& out) {
-    if (m != M) {
-        if constexpr (M < MAX_ROWS) tile_of<T, M + 1>(m, n, x, ldx, w, strip, units, out);
-        return;
-    }
-    if (n == 1) tile<T, M, 1>(x, ldx, w, strip, units, out);
-    else if (n == 2) tile<T, M, 2>(x, ldx, w, strip, units, out);
-    else if constexpr (M <= 8) {
-        if (n == 3) tile<T, M, 3>(x, ldx, w, strip, units, out);
-        else if constexpr (M <= 6) tile<T, M, 4>(x, ldx, w, strip, units, out);
+    if constexpr (M < MAX_ROWS)
+        if (m > M) return tile_of<T, M + 1>(m, n, x, ldx, w, strip, units, out);
+    switch (n) {
+        case 1: return tile<T, M, 1>(x, ldx, w, strip, units, out);
+        case 2: return tile<T, M, 2>(x, ldx, w, strip, units, out);
+        case 3: return tile<T, M, 3>(x, ldx, w, strip, units, out);
+        default: return tile<T, M, 4>(x, ldx, w, strip, units, out);
     }
 }
 
@@ -215,13 +213,10 @@ void linear(void* out, const T* x, const T* norm_weight, T* normed, float eps, c
         parallel_for(threads, rows, 16, [&](int64_t r) { rms_norm_row(normed + r * k, x + r * k, norm_weight, k, eps); });
     const T* input = norm_weight ? normed : x;
     const int64_t units = k / Unit<T>::WIDTH, strip = k * LANES, strips = n / LANES;
-    const int64_t most = rows <= MAX_ROWS ? MAX_ROWS : 8, tiles = (rows + most - 1) / most;
-    const int64_t tallest = (rows + tiles - 1) / tiles;
-    const int width = tallest <= 6 ? 4 : tallest <= 8 && mode != SILU_MUL ? 3 : 2;  // SILU_MUL needs pairs
-    const int64_t groups = (strips + width - 1) / width;
+    const int64_t tiles = (rows + MAX_ROWS - 1) / MAX_ROWS, groups = (strips + MAX_STRIPS - 1) / MAX_STRIPS;
     parallel_for(threads, groups, grain(groups, threads), [&](int64_t g) {
-        const int64_t s = g * width;
-        const int columns = int(strips - s < width ? strips - s : width);
+        const int64_t s = g * MAX_STRIPS;
+        const int columns = int(strips - s < MAX_STRIPS ? strips - s : MAX_STRIPS);
         for (int64_t t = 0; t < tiles; t++) {
             const int64_t first = t * rows / tiles;
             const int height = int((t + 1) * rows / tiles - first);
