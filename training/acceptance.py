@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -42,6 +43,16 @@ class Acceptance:
         return [float(rate) for rate in self.accepted / np.maximum(self.positions, 1)]
 
 
+class Guesses(NamedTuple):
+    """right: bool [S, R], whether each chain's best guess at each step is the text's next token.
+
+    confidence: float32 [R], the probability of the guess at step 0.
+    """
+
+    right: Tensor
+    confidence: Tensor
+
+
 @dataclass(frozen=True, slots=True)
 class Judge:
     """Everything that measuring a head takes besides the text. output: [draft, d] in the compute dtype."""
@@ -57,7 +68,6 @@ class Judge:
             head, borrowed, vocabulary, head.output_weight(borrowed.output).detach().to(borrowed.dtype)
         )
 
-    @torch.no_grad()
     def measure(self, conversations: Sequence[Conversation], source: Source, steps: int) -> Acceptance:
         """Over the greedy conversations; S = steps."""
         usable = [c for c in conversations if c.temperature == 0 and num_chains(c) >= 1]
@@ -68,22 +78,25 @@ class Judge:
             parts.append(self._measure(pack(examples, steps).to(self.output.device)))
         return _sum(parts, steps)
 
-    def _measure(self, batch: Batch) -> Acceptance:
+    @torch.no_grad()
+    def guesses(self, batch: Batch) -> Guesses:
         steps = len(batch.valid)
         hidden = unroll(self.head, batch, self.borrowed.embeddings, steps, self.borrowed.dtype)
         right, confidence = torch.zeros_like(batch.valid), torch.zeros(0)
         for step in range(steps):
             guess = self._guess(hidden[step])
-            right[step, : batch.num_chains - step] = (
-                guess.token[: batch.num_chains - step] == batch.labels[step:]
-            )
+            compared = batch.num_chains - step
+            right[step, :compared] = guess.token[:compared] == batch.labels[step:]
             confidence = guess.confidence if step == 0 else confidence
-        right &= batch.valid
+        return Guesses(right & batch.valid, confidence)
+
+    def _measure(self, batch: Batch) -> Acceptance:
+        guesses = self.guesses(batch)
         return Acceptance(
-            right.sum(-1).cpu().numpy(),
+            guesses.right.sum(-1).cpu().numpy(),
             batch.valid.sum(-1).cpu().numpy(),
-            confidence.cpu().numpy(),
-            right[0].cpu().numpy(),
+            guesses.confidence.cpu().numpy(),
+            guesses.right[0].cpu().numpy(),
         )
 
     def _guess(self, hidden: Tensor) -> _Guess:

@@ -69,7 +69,7 @@ class HeadConfig:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """config.json in SpecForge's layout; its layer ids name layer *outputs*."""
+        """config.json in SpecForge's layout."""
         eagle3 = self.kind == "eagle3"
         config: dict[str, Any] = {
             "architectures": ["LlamaForCausalLMEagle3" if eagle3 else "LlamaForCausalLMEagle"],
@@ -89,11 +89,10 @@ class HeadConfig:
         }
         if not eagle3:
             return config | {"bias": False}
-        outputs = [layer - 1 for layer in self.layers]
         return config | {
             "draft_vocab_size": self.draft_vocab_size,
             "fc_norm": self.fc_norm,
-            "eagle_config": {"eagle_aux_hidden_state_layer_ids": outputs},
+            "eagle_config": {"eagle_aux_hidden_state_layer_ids": _written_layers(self.layers)},
         }
 
     @classmethod
@@ -101,7 +100,7 @@ class HeadConfig:
         """What `to_json` writes. Raises TrainingError for another layout."""
         try:
             eagle3 = config["architectures"] == ["LlamaForCausalLMEagle3"]
-            outputs = config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] if eagle3 else []
+            written = config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] if eagle3 else []
             return cls(
                 kind="eagle3" if eagle3 else "eagle1",
                 hidden_size=config["hidden_size"],
@@ -113,9 +112,19 @@ class HeadConfig:
                 draft_vocab_size=config["draft_vocab_size"] if eagle3 else config["vocab_size"],
                 rms_norm_eps=config["rms_norm_eps"],
                 max_position_embeddings=config["max_position_embeddings"],
-                layers=tuple(output + 1 for output in outputs),
+                layers=_read_layers(written),
                 fc_norm=bool(config.get("fc_norm", False)),
                 rope_fields={name: config[name] for name in _ROPE_FIELDS if config.get(name) is not None},
             )
         except (KeyError, TypeError) as error:
             raise TrainingError(f"this config.json is not of a head trained here ({error!r}).") from error
+
+
+def _written_layers(layers: tuple[int, ...]) -> list[int]:
+    """Readers take a first id of 1 for layer *outputs* (the usual 1, L/2-1, L-4), any other for inputs."""
+    return [layer - 1 for layer in layers] if layers[0] == 2 else list(layers)
+
+
+def _read_layers(written: list[int]) -> tuple[int, ...]:
+    outputs = bool(written) and written[0] == 1
+    return tuple(layer + 1 if outputs else layer for layer in written)

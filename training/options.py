@@ -36,7 +36,7 @@ def add_split(parser: ArgumentParser) -> None:
 def add_layers(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--layers",
-        type=int,
+        type=feature_layer,
         nargs=3,
         metavar="N",
         help="target layers whose inputs are fused (default: 2, L/2, L-3)",
@@ -52,6 +52,15 @@ def torch_device(options: Namespace) -> torch.device:
     if options.device == "cuda" and not torch.cuda.is_available():
         raise TrainingError("--device is cuda, but torch sees no CUDA device.")
     return torch.device(options.device)
+
+
+def feature_layer(text: str) -> int:
+    value = int(text)
+    if value < 2:
+        raise argparse.ArgumentTypeError(
+            f"{text}: heads are fed from layer 2 on"
+        )  # 1 would read as an output
+    return value
 
 
 def positive(text: str) -> int:

@@ -55,20 +55,20 @@ class TargetFolder:
         return cls(folder, Architecture.from_folder(folder), read_json(folder / "config.json"), identity)
 
     def embeddings(self) -> Tensor:
-        """bf16 [vocab, hidden]."""
+        """[vocab, hidden], as stored."""
         return self._matrix("model.embed_tokens.weight")
 
     def output_rows(self, token_ids: Tensor) -> Tensor:
-        """bf16 [len(token_ids), hidden]: these tokens' rows of the output projection."""
+        """[len(token_ids), hidden], as stored: these tokens' rows of the output projection."""
         tied = self.architecture.tie_word_embeddings
         return self._matrix("model.embed_tokens.weight" if tied else "lm_head.weight")[token_ids]
 
     def final_norm(self) -> Tensor:
-        """bf16 [hidden]."""
+        """[hidden], as stored."""
         return self._matrix("model.norm.weight")
 
     def _matrix(self, name: str) -> Tensor:
-        return Weights.open(self.folder).get(name).to(torch.bfloat16, copy=True)
+        return Weights.open(self.folder).get(name).clone()
 
 
 class Captured(NamedTuple):

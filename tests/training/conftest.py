@@ -14,7 +14,7 @@ from training.target import Target, TargetFolder
 
 @pytest.fixture(scope="session")
 def target_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    model = tiny_model(num_hidden_layers=4, eos_token_id=0)
+    model = tiny_model(num_hidden_layers=5, eos_token_id=0)
     return save_tiny(tmp_path_factory.mktemp("training") / "target", model)
 
 

@@ -18,30 +18,9 @@ from training.progress import Progress, StepReport
 from training.target import Target
 
 SMALL = [
-    "--layers",
-    "1",
-    "2",
-    "3",
-    "--dtype",
-    "float32",
-    "--target-dtype",
-    "float32",
-    "--draft-vocab-size",
-    "64",
-    "--batch-tokens",
-    "60",
-    "--micro-tokens",
-    "30",
-    "--ttt-steps",
-    "2",
-    "--epochs",
-    "2",
-    "--threads",
-    "1",
-    "--held-out",
-    "0.1",
-    "--split-seed",
-    "2",
+    *("--layers", "2", "3", "4", "--dtype", "float32", "--target-dtype", "float32", "--threads", "1"),
+    *("--draft-vocab-size", "64", "--batch-tokens", "60", "--micro-tokens", "30", "--ttt-steps", "2"),
+    *("--epochs", "2", "--held-out", "0.1", "--split-seed", "2"),
 ]
 
 
@@ -142,7 +121,7 @@ def test_other_methods_train_export_and_evaluate(
     assert exported.keys() == final.keys()
     assert all(torch.equal(exported[name], final[name]) for name in exported)
 
-    where = ["--model", target_path, "--data", data, "--layers", "1", "2", "3", "--threads", "1"]
+    where = ["--model", target_path, "--data", data, "--layers", "2", "3", "4", "--threads", "1"]
     judged = ["--head", head, run / "head", "--out", out, "--all", "--steps", "3"]
     assert main(monkeypatch, "evaluate", *where, *judged, "--target-dtype", "float32") == 0
     report = json.loads((out / "evaluation.json").read_text())

@@ -1,4 +1,4 @@
-"""Text for a tiny target of four layers."""
+"""Text for a tiny target of five layers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from training.data import Conversation
 from training.target import Target
 
-LAYERS = (1, 2, 3)
+LAYERS = (2, 3, 4)
 
 
 def conversation(seed: int, prompt: int = 4, response: int = 9, temperature: float = 0.0) -> Conversation:
