@@ -106,6 +106,9 @@ class SpeculationConfig(_Section):
     min_path_value: float = Field(
         0.15, ge=0, lt=1, description="Nodes less likely than this to be accepted are not verified."
     )
+    with_prompt_lookup: bool = Field(
+        True, description="Merge prompt lookup's candidates into the trees of a head or draft model."
+    )
     prompt_lookup_max: int = Field(8, ge=1, description="Longest suffix that is looked up.")
     prompt_lookup_min: int = Field(1, ge=1, description="Shortest suffix that is looked up.")
     deadline_s: float = Field(

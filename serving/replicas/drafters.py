@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from serving.config import ServeConfig
 from serving.drafting.base import Drafter
+from serving.drafting.combined import CombinedDrafter
 from serving.drafting.prompt_lookup import PromptLookupDrafter
 
 
@@ -14,4 +15,7 @@ def build_drafter(config: ServeConfig) -> Drafter:
         return PromptLookupDrafter(config.speculation)
     from serving.engine.build_drafter import build_network_drafter  # torch: only where a network runs
 
-    return build_network_drafter(config)
+    drafter = build_network_drafter(config)
+    if not config.speculation.with_prompt_lookup:
+        return drafter
+    return CombinedDrafter((drafter, PromptLookupDrafter(config.speculation)))
