@@ -104,6 +104,17 @@ def test_a_row_has_the_same_bits_in_any_company(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("call", ["swiglu", "add", "logits"])
+def test_a_row_has_the_same_bits_in_layers_of_a_real_size(call: str, dtype: torch.dtype) -> None:
+    made = {threads: layers(native(dtype, threads), dtype, 1536, 576, bias=False) for threads in (1, 2)}
+    x = activations(40, 576, dtype)
+    expected = torch.cat([getattr(made[1], call)(x[i : i + 1]) for i in range(40)])
+    for threads in (1, 2):
+        for rows in (2, 5, 8, 13, 17, 40):
+            assert torch.equal(getattr(made[threads], call)(x[:rows]), expected[:rows]), (rows, threads)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_a_vocabulary_of_any_size(dtype: torch.dtype) -> None:
     ours, theirs = native(dtype), TorchLinearOps(EPS)
     weight, bias = activations(100, 32, dtype), activations(100, 1, dtype).flatten()
