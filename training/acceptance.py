@@ -73,7 +73,7 @@ class Judge:
         usable = [c for c in conversations if c.temperature == 0 and num_chains(c) >= 1]
         lengths = [len(c.token_ids) for c in usable]
         parts = []
-        for indices in group(range(len(usable)), lengths, BATCH_TOKENS):
+        for indices in group(lengths, BATCH_TOKENS):
             examples = [Example(usable[i], source.captured(usable[i])) for i in indices]
             parts.append(self._measure(pack(examples, steps).to(self.output.device)))
         return _sum(parts, steps)

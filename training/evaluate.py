@@ -12,10 +12,11 @@ import torch
 
 from training.acceptance import Judge
 from training.calibration import CalibrationBin, calibration_curve, calibration_error
+from training.capture import Source
 from training.errors import TrainingError
 from training.export import TrainedHead
 from training.figures import draw_acceptance, draw_calibration
-from training.material import Material, load_material
+from training.material import Material, load_material, open_source
 from training.objective import Borrowed
 from training.options import add_data, add_layers, add_split, add_target, positive, serve_config, torch_device
 from training.target import TargetFolder
@@ -60,8 +61,9 @@ def run(options: Namespace) -> None:
     torch.set_num_threads(options.threads)
     target = TargetFolder.open(serve_config(options))
     material = load_material(options, target)
+    source = open_source(options, target, material)
     results = {
-        name: evaluate_head(folder, options, target, material)
+        name: evaluate_head(folder, options, target, material, source)
         for name, folder in _names(options.head).items()
     }
     options.out.mkdir(parents=True, exist_ok=True)
@@ -73,7 +75,9 @@ def run(options: Namespace) -> None:
         _show(name, result)
 
 
-def evaluate_head(folder: Path, options: Namespace, target: TargetFolder, material: Material) -> Evaluation:
+def evaluate_head(
+    folder: Path, options: Namespace, target: TargetFolder, material: Material, source: Source
+) -> Evaluation:
     """Raises TrainingError when the head wants other features, or there is no greedy text."""
     trained = TrainedHead.load(folder, target.final_norm(), POSITIONS)
     device = torch_device(options)
@@ -82,7 +86,7 @@ def evaluate_head(folder: Path, options: Namespace, target: TargetFolder, materi
     borrowed = Borrowed.load(target, trained.vocabulary, getattr(torch, options.dtype), device)
     text = material.text.train + material.text.held_out if options.all else material.text.held_out
     judge = Judge.of(trained.head, borrowed, trained.vocabulary)
-    acceptance = judge.measure(text, material.source, options.steps)
+    acceptance = judge.measure(text, source, options.steps)
     if not len(acceptance.confidence):
         raise TrainingError("there is no greedy answer to judge: hold more text out, or give --all.")
     curve = calibration_curve(acceptance)

@@ -47,9 +47,15 @@ class TrainedHead:
         weights = Weights.open(folder)
         head = build_head(config, final_norm, max_positions)
         _load(head, {name: weights.get(name) for name in weights.names - {"d2t", "t2d"}}, folder)
-        if config.kind == "eagle1":
-            return cls(head, DraftVocabulary.full(config.vocab_size))
-        return cls(head, DraftVocabulary.from_d2t(weights.get("d2t"), config.vocab_size))
+        return cls(head, read_vocabulary(folder))
+
+
+def read_vocabulary(folder: Path) -> DraftVocabulary:
+    """What the head in `folder` proposes from."""
+    config = HeadConfig.from_json(read_json(folder / "config.json"))
+    if config.kind == "eagle1":
+        return DraftVocabulary.full(config.vocab_size)
+    return DraftVocabulary.from_d2t(Weights.open(folder).get("d2t"), config.vocab_size)
 
 
 def build_head(config: HeadConfig, final_norm: Tensor, max_positions: int) -> Head:

@@ -40,6 +40,7 @@ class Recipe:
     weight_decay: float
     warmup: float
     clip: float
+    workers: int
     seed: int
     held_out: float
     split_seed: int
@@ -59,8 +60,6 @@ class Recipe:
 
     def loop(self, device: torch.device) -> LoopSettings:
         return LoopSettings(
-            self.epochs,
-            self.batch_tokens,
             self.micro_tokens,
             self.draft_steps,
             self.step_decay,
@@ -96,7 +95,8 @@ def add_recipe(parser: ArgumentParser) -> None:
     add("--dtype", choices=["bfloat16", "float32"], default="bfloat16", help="of matrix products")
     add("--draft-vocab-size", type=positive, default=6144)
     add("--epochs", type=positive, default=1)
-    add("--batch-tokens", type=positive, default=1536, help="tokens of one optimizer step")
+    add("--batch-tokens", type=positive, default=1536, help="tokens of one optimizer step and worker")
+    add("--workers", type=positive, default=1, help="processes of Ray Train, each with --threads")
     add("--micro-tokens", type=positive, default=4096, help="tokens of one forward: bounds the memory")
     add("--lr", type=rate, default=6e-4, help="AdamW's")
     add("--muon-lr", type=rate, default=0.02, help="Muon's, for matrices; 0: AdamW for everything")

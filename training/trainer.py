@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from training.batch import Batch, Example, pack
 from training.capture import Source
 from training.checkpoint import Checkpoint
+from training.collective import Collective, sum_gradients
 from training.data import Conversation
 from training.export import TrainedHead
+from training.losses import StepSums
 from training.objective import Objective
 from training.optim import Optimizers
-from training.plan import group, plan_epoch
+from training.plan import group
 from training.progress import StepReport
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """batch_tokens: of one optimizer step. micro_tokens: of one forward; bounds the memory.
+    """micro_tokens: of one forward; bounds the memory. draft_steps: of training-time test.
 
-    draft_steps: of training-time test. step_decay: the weight of step i is step_decay ** i.
+    step_decay: the weight of step i is step_decay ** i.
     """
 
-    epochs: int
-    batch_tokens: int
     micro_tokens: int
     draft_steps: int
     step_decay: float
@@ -36,77 +37,92 @@ class LoopSettings:
 
 
 class Trainer:
-    """A head, its optimizers and the order of the data."""
+    """A head, its optimizers, and the step that comes next. Every worker of a run has one."""
 
     def __init__(
         self,
         trained: TrainedHead,
         objective: Objective,
-        conversations: Sequence[Conversation],
         source: Source,
+        optimizers: Optimizers,
         settings: LoopSettings,
-        make_optimizers: Callable[[int], Optimizers],
+        collective: Collective,
     ) -> None:
-        self._trained, self._objective = trained, objective
-        self._conversations, self._source, self._settings = conversations, source, settings
-        self._lengths = [len(c.token_ids) for c in conversations]
-        self._plan = [group for epoch in range(settings.epochs) for group in self._plan_epoch(epoch)]
-        self.optimizers = make_optimizers(len(self._plan))
+        self._trained, self._objective, self._source = trained, objective, source
+        self._optimizers, self._settings, self._collective = optimizers, settings, collective
         self.next_step = 0
 
-    @property
-    def total_steps(self) -> int:
-        return len(self._plan)
-
-    def run(self) -> Iterator[StepReport]:
-        """Every remaining step."""
-        while self.next_step < self.total_steps:
-            yield self._step()
+    def run(self, shares: Iterable[Sequence[Conversation]]) -> Iterator[StepReport]:
+        """One step for each share: this worker's part of the step's text."""
+        for share in shares:
+            yield self._step(share)
 
     def checkpoint(self) -> Checkpoint:
         head = self._trained.head
         return Checkpoint(
             self.next_step,
             head.state_dict(),
-            self.optimizers.state_dict(),
+            self._optimizers.state_dict(),
             head.config.to_json(),
             self._trained.vocabulary.token_ids,
         )
 
     def restore(self, checkpoint: Checkpoint) -> None:
         self._trained.head.load_state_dict(checkpoint.head)
-        self.optimizers.load_state_dict(checkpoint.optimizers)
+        self._optimizers.load_state_dict(checkpoint.optimizers)
         self.next_step = checkpoint.step
 
-    def _plan_epoch(self, epoch: int) -> list[list[int]]:
-        return plan_epoch(self._lengths, self._settings.batch_tokens, self._settings.seed, epoch)
-
-    def _step(self) -> StepReport:
+    def _step(self, share: Sequence[Conversation]) -> StepReport:
         started, step, settings = time.perf_counter(), self.next_step, self._settings
-        batches = [self._pack(part) for part in self._micro(self._plan[step])]
-        counts = torch.stack([self._objective.count(batch) for batch in batches]).sum(0)  # [S]
+        batches = [self._pack(part) for part in self._micro(share)]
+        counts = self._sum([self._objective.count(batch).float() for batch in batches])
         decay = settings.step_decay ** torch.arange(settings.draft_steps, device=settings.device)
         scale = decay / counts.clamp(min=1)
+        # Numbered by step, so that a resumed run draws the same numbers.
         chance = torch.Generator().manual_seed(hash((settings.seed, step)))
-        sums = [self._objective.backward(self._trained.head, batch, scale, chance) for batch in batches]
-        norm = self.optimizers.step(step)
+        head = self._trained.head
+        sums = [self._objective.backward(head, batch, scale, chance) for batch in batches]
+        sum_gradients(head.parameters(), self._collective)
+        norm = self._optimizers.step(step)
         self.next_step += 1
-        loss = sum((part.loss.detach() * scale).sum() for part in sums)
-        hits = torch.stack([part.hits for part in sums]).sum(0) / counts.clamp(min=1)
+        totals = self._totals(batches, sums)
         return StepReport(
             step=step,
-            loss=float(loss) / float(decay.sum()),
-            acceptance=tuple(hits.tolist()),
-            tokens=sum(batch.num_chains for batch in batches),
+            loss=float((totals.loss * scale).sum() / decay.sum()),
+            acceptance=tuple((totals.hits / counts.clamp(min=1)).tolist()),
+            tokens=totals.tokens,
             seconds=time.perf_counter() - started,
-            lr_factor=self.optimizers.factor(step),
+            lr_factor=self._optimizers.factor(step),
             grad_norm=norm,
         )
 
-    def _micro(self, indices: list[int]) -> list[list[int]]:
-        return group(indices, self._lengths, self._settings.micro_tokens)
+    def _micro(self, share: Sequence[Conversation]) -> list[list[Conversation]]:
+        groups = group([len(c.token_ids) for c in share], self._settings.micro_tokens)
+        return [[share[index] for index in part] for part in groups]
 
-    def _pack(self, indices: list[int]) -> Batch:
-        conversations = [self._conversations[index] for index in indices]
+    def _pack(self, conversations: list[Conversation]) -> Batch:
         examples = [Example(c, self._source.captured(c)) for c in conversations]
         return pack(examples, self._settings.draft_steps).to(self._settings.device)
+
+    def _totals(self, batches: list[Batch], sums: list[StepSums]) -> _Totals:
+        tokens = torch.tensor(sum(batch.num_chains for batch in batches), dtype=torch.float32)
+        self._collective.sum(tokens)
+        loss = self._sum([part.loss.detach() for part in sums])
+        return _Totals(loss, self._sum([part.hits for part in sums]), int(tokens))
+
+    def _sum(self, parts: list[Tensor]) -> Tensor:
+        """[S], over micro-batches (possibly none) and workers."""
+        total = torch.zeros(self._settings.draft_steps, device=self._settings.device)
+        for part in parts:
+            total += part
+        self._collective.sum(total)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    """Of one step over all workers. loss, hits: [S]."""
+
+    loss: Tensor
+    hits: Tensor
+    tokens: int

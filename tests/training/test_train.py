@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from texts import greedy
 
 from training import __main__ as program
-from training import train as train_module
+from training.checkpoint import NAME as CHECKPOINT
 from training.progress import Progress, StepReport
 from training.target import Target
 
@@ -99,7 +99,7 @@ def test_runs_that_do_not_fit_together(
         assert command(patch, target_path, data, tmp_path) == 0
     assert "already holds a run" in error()
     assert "lr was 0.0006, not 0.1" in error("--resume", "--lr", "0.1")
-    checkpoint = tmp_path / train_module.CHECKPOINT
+    checkpoint = tmp_path / CHECKPOINT
     checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
     assert "is damaged" in error("--resume")
 
