@@ -71,9 +71,14 @@ def choose_placement(config: ServeConfig, architecture: Architecture) -> Placeme
         Placement(device, dtype, threads, each if isinstance(each, Kernels) else None)
         for dtype, each in zip(dtypes, kernels, strict=True)
     ]
-    if len(candidates) == 1:
-        return candidates[0]
-    return min(candidates, key=lambda placement: _time_linear(architecture, placement))
+    chosen = candidates[0]
+    if len(candidates) > 1:
+        chosen = min(candidates, key=lambda placement: _time_linear(architecture, placement))
+    if chosen.kernels is not None:
+        # What is left to torch then is small, and its threads meet at barriers: one that the system has not
+        # scheduled delays all. The kernels' own pool does not wait for such a thread.
+        torch.set_num_threads(1)
+    return chosen
 
 
 def _device(engine: EngineConfig) -> torch.device:

@@ -21,7 +21,6 @@ from serving.replicas.drafters import build_drafter
 from serving.replicas.leases import leased_workers
 from serving.replicas.pool_channel import PoolChannel
 from serving.replicas.step_loop import StepLoop
-from serving.replicas.workers import compute_threads
 from serving.types import GenerationRequest, ModelCard, TokenDelta
 
 if TYPE_CHECKING:
@@ -83,12 +82,9 @@ class EngineWorker:
         await asyncio.wrap_future(self._loop.ask(lambda engine: engine.check_integrity()))
 
     def _build(self) -> Engine:
-        """In the step loop's thread: OpenMP's thread count belongs to the thread that sets it."""
-        import torch
-
+        """In the step loop's thread: the number of torch's threads belongs to the thread that sets it."""
         from serving.engine.build import build_engine
 
-        torch.set_num_threads(compute_threads(self._config))
         return build_engine(self._config, self._channel(), incarnation=uuid.uuid4().hex)
 
     def _channel(self) -> DraftChannel | None:
