@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from benchmarks.errors import BenchmarkError
-from benchmarks.speed.options import add_command as add_speed
+from benchmarks.speed.command import add_command as add_speed
 from serving.errors import CanopyError
 
 

@@ -1,4 +1,4 @@
-"""The command line of `python -m benchmarks speed`."""
+"""The options of `python -m benchmarks speed`."""
 
 from __future__ import annotations
 
@@ -60,15 +60,7 @@ class Options:
         return {name: str(v) if isinstance(v, Path) else v for name, v in written.items() if v is not None}
 
 
-def add_command(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "speed",
-        help="plain and speculative decoding and transformers, in turns",
-        description="Measures plain decoding, prompt-lookup speculation and transformers' `generate`: "
-        "the engine in this process, and the whole service on Ray over HTTP.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.set_defaults(run=lambda parsed, arguments: _run(parser, parsed, arguments))
+def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--questions", type=Path, help=FORMAT)
     add("--tasks", type=_names(None), default=",".join(TASKS), help="files to read, without .jsonl")
@@ -84,14 +76,6 @@ def add_command(commands: Any) -> None:
     add("--sections", type=_names(SECTIONS), default=",".join(SECTIONS), help="parts to measure")
     add("--json", type=Path, metavar="PATH", help="write rows there")
     add("--figure", type=Path, metavar="PATH", help="draw results there (png, svg, pdf)")
-
-
-def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace, arguments: list[str]) -> None:
-    if parsed.questions is None:
-        parser.error(f"--questions is required: {FORMAT}")
-    from benchmarks.speed.run import run
-
-    run(Options.of(parsed), arguments)
 
 
 def _count(text: str) -> int:
