@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from benchmarks.errors import BenchmarkError
+from benchmarks.kernels_command import add_command as add_kernels
 from benchmarks.speed.command import add_command as add_speed
 from serving.errors import CanopyError
 
@@ -14,6 +15,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_speed(commands)
+    add_kernels(commands)
     parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed, arguments)
