@@ -35,7 +35,7 @@ def chain_attention(
     [R, KV, D]. Returns [R, H * D].
     """
     chains, heads, dim = query.shape
-    grouped = query.view(chains, keys.shape[1], -1, dim) * dim**-0.5  # [R, KV, G, D]
+    grouped = query.unflatten(1, (keys.shape[1], -1)) * dim**-0.5  # [R, KV, G, D]
     parts = [
         _span_attention(
             grouped[span.chains],

@@ -22,8 +22,9 @@ from training.target import Captured
 
 
 class Span(NamedTuple):
-    """One conversation within the packed rows and chains; its first chain starts at its row `first`."""
+    """One conversation within the packed tokens, rows and chains; its first chain starts at its row `first`."""
 
+    token_start: int
     row_start: int
     num_rows: int
     chain_start: int
@@ -47,9 +48,10 @@ class Batch:
     """T rows and R chains of several conversations, S steps deep.
 
     streams: bf16 [T, streams, hidden], what enters the captured layers, and the last layer's output.
-    row_tokens: [T], token_{t+1}.   positions: [T], t within the conversation.
+    tokens: [N], each conversation's token_1 .. token_{n-1}.
+    row_tokens: [T], where in `tokens` each row's token_{t+1} is.   positions: [T], t within the conversation.
     chain_rows: [R], the packed row that each chain starts at.
-    chain_tokens: [S, R], token_{t+1+i} (past the end: the last token; masked by `valid`).
+    chain_tokens: [S, R], where token_{t+1+i} is (past the end: the last token; masked by `valid`).
     final: bf16 [R, hidden], the last layer's output at t+1, from which the target predicts token_{t+2}.
     labels: [R], token_{t+2}.
     best: [R], the token that the target likes best there: token_{t+2} itself in greedy text.
@@ -59,6 +61,7 @@ class Batch:
 
     spans: tuple[Span, ...]
     streams: Tensor
+    tokens: Tensor
     row_tokens: Tensor
     positions: Tensor
     chain_rows: Tensor
@@ -94,10 +97,11 @@ def pack(examples: Sequence[Example], steps: int) -> Batch:
     return Batch(
         spans=spans,
         streams=torch.cat([e.captured.streams[:-2] for e in examples]),
-        row_tokens=_ints([e.conversation.token_ids[1:-1] for e in examples]),
+        tokens=_ints([e.conversation.token_ids[1:] for e in examples]),
+        row_tokens=_ints([np.arange(span.num_rows) + span.token_start for span in spans]),
         positions=_ints([np.arange(span.num_rows) for span in spans]),
         chain_rows=_ints([np.arange(span.num_chains) + span.row_start + span.first for span in spans]),
-        chain_tokens=_ints([_chain_tokens(e.conversation, steps) for e in examples]),
+        chain_tokens=_ints([_chain_tokens(span, steps) for span in spans]),
         final=torch.cat([e.captured.streams[e.conversation.prompt_len : -1, -1] for e in examples]),
         labels=_ints([e.conversation.token_ids[e.conversation.prompt_len + 1 :] for e in examples]),
         best=torch.cat([e.captured.best[e.conversation.prompt_len : -1] for e in examples]).long(),
@@ -106,12 +110,12 @@ def pack(examples: Sequence[Example], steps: int) -> Batch:
 
 
 def _spans(conversations: Sequence[Conversation]) -> tuple[Span, ...]:
-    spans, rows, chains = [], 0, 0
+    spans, tokens, rows, chains = [], 0, 0, 0
     for conversation in conversations:
-        span = Span(rows, len(conversation.token_ids) - 2, chains, num_chains(conversation))
+        span = Span(tokens, rows, len(conversation.token_ids) - 2, chains, num_chains(conversation))
         assert span.num_chains >= 1
         spans.append(span)
-        rows, chains = rows + span.num_rows, chains + span.num_chains
+        tokens, rows, chains = tokens + span.num_rows + 1, rows + span.num_rows, chains + span.num_chains
     return tuple(spans)
 
 
@@ -119,10 +123,10 @@ def _ints(parts: list[NDArray[np.int32]] | list[NDArray[np.int64]]) -> Tensor:
     return torch.from_numpy(np.concatenate(parts, axis=-1).astype(np.int64))
 
 
-def _chain_tokens(conversation: Conversation, steps: int) -> NDArray[np.int32]:
+def _chain_tokens(span: Span, steps: int) -> NDArray[np.int64]:
     """[S, R]"""
-    index = conversation.prompt_len + _steps_and_chains(num_chains(conversation), steps)
-    return conversation.token_ids[np.minimum(index, len(conversation.token_ids) - 1)]
+    local = span.first + _steps_and_chains(span.num_chains, steps)
+    return span.token_start + np.minimum(local, span.num_rows)
 
 
 def _valid(span: Span, steps: int) -> NDArray[np.bool_]:

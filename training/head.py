@@ -24,11 +24,32 @@ class LayerWeights(NamedTuple):
     down: Tensor
 
 
+class InputWeights(NamedTuple):
+    """How a token's embedding and the hidden state beside it enter the layer, in the compute dtype."""
+
+    token: Tensor
+    hidden: Tensor
+
+
+class Weights(NamedTuple):
+    inputs: InputWeights
+    layer: LayerWeights
+
+
 class LayerInput(NamedTuple):
-    """x: what is projected to queries, keys and values. residual: float32 [N, d], what is added to."""
+    """x: [N, d], projected by `qkv`. offset: [N, q + 2 kv], added to the projections, or None.
+
+    residual: float32 [N, d], what the layer's outputs are added to.
+    """
 
     x: Tensor
+    qkv: Tensor
+    offset: Tensor | None
     residual: Tensor
+
+    def projected(self, rows: Tensor | slice, columns: slice) -> Tensor:
+        result = F.linear(self.x[rows], self.qkv[columns])
+        return result if self.offset is None else result + self.offset[rows, columns]
 
 
 class Projected(NamedTuple):
@@ -111,7 +132,14 @@ class Head(nn.Module):
         """streams: bf16 [N, streams, hidden] as captured. Returns the first step's hidden states."""
         raise NotImplementedError
 
-    def layer_input(self, embeds: Tensor, hidden: Tensor, dtype: torch.dtype) -> LayerInput:
+    def weights(self, dtype: torch.dtype) -> Weights:
+        raise NotImplementedError
+
+    def token_part(self, embeds: Tensor, weights: Weights) -> Tensor:
+        """What a token adds to the layer's input: the same in every step and chain that is fed the token."""
+        raise NotImplementedError
+
+    def layer_input(self, token_part: Tensor, hidden: Tensor, weights: Weights) -> LayerInput:
         raise NotImplementedError
 
     def head_input(self, hidden: Tensor) -> Tensor:
@@ -122,32 +150,33 @@ class Head(nn.Module):
         """[draft, d], the output projection; `borrowed` is the target's, for heads without their own."""
         raise NotImplementedError
 
-    def project(self, x: Tensor, positions: Tensor, weights: LayerWeights) -> Projected:
-        c = self.config
-        sizes = [c.num_heads * c.head_dim, c.num_kv_heads * c.head_dim, c.num_kv_heads * c.head_dim]
-        query, key, value = F.linear(x, weights.qkv).split(sizes, dim=-1)
-        return Projected(
-            self._rotated(query, c.num_heads, positions),
-            self._rotated(key, c.num_kv_heads, positions),
-            value.view(len(x), c.num_kv_heads, c.head_dim),
-        )
+    def project(self, inputs: LayerInput, positions: Tensor) -> Projected:
+        return self._split(inputs.projected(slice(None), slice(None)), None, positions, positions)
 
-    def project_first(
-        self, x: Tensor, positions: Tensor, chain_rows: Tensor, weights: LayerWeights
-    ) -> Projected:
+    def project_first(self, inputs: LayerInput, positions: Tensor, chain_rows: Tensor) -> Projected:
         """Step 0: keys and values of every row, queries of the chains alone."""
+        queries = self.config.num_heads * self.config.head_dim
+        query = inputs.projected(chain_rows, slice(queries))
+        rest = inputs.projected(slice(None), slice(queries, None))
+        return self._split(rest, query, positions, positions[chain_rows])
+
+    def _split(
+        self, projected: Tensor, query: Tensor | None, positions: Tensor, query_positions: Tensor
+    ) -> Projected:
+        """projected: queries (if not given), keys and values side by side."""
         c = self.config
-        queries, kv = c.num_heads * c.head_dim, c.num_kv_heads * c.head_dim
-        query = F.linear(x[chain_rows], weights.qkv[:queries])
-        key, value = F.linear(x, weights.qkv[queries:]).split([kv, kv], dim=-1)
+        kv = c.num_kv_heads * c.head_dim
+        if query is None:
+            query = projected[:, : -2 * kv]
+        key, value = projected[:, -2 * kv : -kv], projected[:, -kv:]
         return Projected(
-            self._rotated(query, c.num_heads, positions[chain_rows]),
+            self._rotated(query, c.num_heads, query_positions),
             self._rotated(key, c.num_kv_heads, positions),
-            value.view(len(x), c.num_kv_heads, c.head_dim),
+            value.unflatten(-1, (c.num_kv_heads, c.head_dim)),
         )
 
     def _rotated(self, x: Tensor, heads: int, positions: Tensor) -> Tensor:
-        rotated: Tensor = self.rotary(x.view(len(x), heads, self.config.head_dim), positions)
+        rotated: Tensor = self.rotary(x.unflatten(-1, (heads, self.config.head_dim)), positions)
         return rotated
 
 
@@ -175,9 +204,17 @@ class Eagle3Head(Head):
         fused = torch.cat([feature.to(dtype) for feature in features], dim=-1)
         return F.linear(fused, self.fc.weight.to(dtype)).float()
 
-    def layer_input(self, embeds: Tensor, hidden: Tensor, dtype: torch.dtype) -> LayerInput:
-        embeds, normed = self.midlayer.input_layernorm(embeds.float()), self.midlayer.hidden_norm(hidden)
-        return LayerInput(torch.cat((embeds, normed), dim=-1).to(dtype), hidden)
+    def weights(self, dtype: torch.dtype) -> Weights:
+        layer, d = self.midlayer.weights(dtype), self.config.hidden_size
+        return Weights(InputWeights(layer.qkv[:, :d], layer.qkv[:, d:]), layer)
+
+    def token_part(self, embeds: Tensor, weights: Weights) -> Tensor:
+        normed = self.midlayer.input_layernorm(embeds.float())
+        return F.linear(normed.to(embeds.dtype), weights.inputs.token)
+
+    def layer_input(self, token_part: Tensor, hidden: Tensor, weights: Weights) -> LayerInput:
+        normed = self.midlayer.hidden_norm(hidden).to(token_part.dtype)
+        return LayerInput(normed, weights.inputs.hidden, token_part, hidden)
 
     def head_input(self, hidden: Tensor) -> Tensor:
         normed: Tensor = self.norm(hidden)
@@ -216,10 +253,16 @@ class Eagle1Head(Head):
         """The target's feature from what leaves its last layer: float32 [N, d]."""
         return F.rms_norm(final.float(), self.final_norm.shape, self.final_norm, self.config.rms_norm_eps)
 
-    def layer_input(self, embeds: Tensor, hidden: Tensor, dtype: torch.dtype) -> LayerInput:
-        both = torch.cat((embeds.to(dtype), hidden.to(dtype)), dim=-1)
-        x = F.linear(both, self.fc.weight.to(dtype))
-        return LayerInput(x, x.float())
+    def weights(self, dtype: torch.dtype) -> Weights:
+        fc, d = self.fc.weight.to(dtype), self.config.hidden_size
+        return Weights(InputWeights(fc[:, :d], fc[:, d:]), self.layer.weights(dtype))
+
+    def token_part(self, embeds: Tensor, weights: Weights) -> Tensor:
+        return F.linear(embeds, weights.inputs.token)
+
+    def layer_input(self, token_part: Tensor, hidden: Tensor, weights: Weights) -> LayerInput:
+        x = token_part + F.linear(hidden.to(token_part.dtype), weights.inputs.hidden)
+        return LayerInput(x, weights.layer.qkv, None, x.float())
 
     def head_input(self, hidden: Tensor) -> Tensor:
         return hidden

@@ -25,23 +25,24 @@ def unroll(
     of a chain stands at rotary position t + i. embeddings: [vocab, d], the target's. noise: [T, d], added to
     the first step's features (EAGLE-1).
     """
-    weights = head.layer.weights(dtype)
+    weights = head.weights(dtype)
+    # [N, ...]: each token meets several chains and steps, its part is computed once.
+    token_part = head.token_part(F.embedding(batch.tokens, embeddings), weights)
     fused = head.fuse(batch.streams, dtype)
     if noise is not None:
         fused = fused + noise
-    x, residual = head.layer_input(F.embedding(batch.row_tokens, embeddings), fused, dtype)
-    past = head.project_first(x, batch.positions, batch.chain_rows, weights)
+    inputs = head.layer_input(token_part[batch.row_tokens], fused, weights)
+    past = head.project_first(inputs, batch.positions, batch.chain_rows)
     context = chain_attention(past.query, past.key, past.value, [], batch.spans)
-    hidden = head.layer.finish(residual[batch.chain_rows], context, weights)
+    hidden = head.layer.finish(inputs.residual[batch.chain_rows], context, weights.layer)
 
     own: list[tuple[Tensor, Tensor]] = []
     outputs, positions = [hidden], batch.positions[batch.chain_rows]
     for step in range(1, steps):
-        embeds = F.embedding(batch.chain_tokens[step], embeddings)
-        x, residual = head.layer_input(embeds, hidden, dtype)
-        now = head.project(x, positions + step, weights)
+        inputs = head.layer_input(token_part[batch.chain_tokens[step]], hidden, weights)
+        now = head.project(inputs, positions + step)
         own.append((now.key, now.value))
         context = chain_attention(now.query, past.key, past.value, own, batch.spans)
-        hidden = head.layer.finish(residual, context, weights)
+        hidden = head.layer.finish(inputs.residual, context, weights.layer)
         outputs.append(hidden)
     return torch.stack(outputs)

@@ -28,7 +28,7 @@ def visible(output: Tensor, sources: list[Tensor]) -> list[str]:
 def test_mask_is_this_table() -> None:
     torch.manual_seed(0)
     # Five rows; chains start at rows 2, 3 and 4.
-    span = Span(0, 5, 0, 3)
+    span = Span(0, 0, 5, 0, 3)
     keys, values = random(5, KV_HEADS, DIM), random(5, KV_HEADS, DIM)
     own = [(random(3, KV_HEADS, DIM), random(3, KV_HEADS, DIM)) for _ in range(2)]
     query = random(3, HEADS, DIM)
@@ -53,7 +53,7 @@ def test_mask_is_this_table() -> None:
 
 def test_conversations_of_a_batch_do_not_see_each_other() -> None:
     torch.manual_seed(0)
-    spans = [Span(0, 3, 0, 2), Span(3, 2, 2, 1)]
+    spans = [Span(0, 0, 3, 0, 2), Span(4, 3, 2, 2, 1)]
     keys, values = random(5, KV_HEADS, DIM), random(5, KV_HEADS, DIM)
     own = [(random(3, KV_HEADS, DIM), random(3, KV_HEADS, DIM))]
     output = chain_attention(random(3, HEADS, DIM), keys, values, own, spans)
@@ -80,5 +80,5 @@ def test_values_equal_plain_attention_under_that_mask() -> None:
     plain = torch.nn.functional.scaled_dot_product_attention(
         query.transpose(0, 1), all_keys, all_values, attn_mask=mask
     )
-    ours = chain_attention(query, keys, values, own, [Span(0, rows, 0, chains)])
+    ours = chain_attention(query, keys, values, own, [Span(0, 0, rows, 0, chains)])
     torch.testing.assert_close(ours, plain.transpose(0, 1).flatten(1), rtol=1e-6, atol=1e-6)

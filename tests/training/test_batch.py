@@ -25,12 +25,11 @@ def test_two_conversations() -> None:
         (slice(3, 4), slice(2, 3), 0),
     ]
     assert batch.streams[:, 0, 0].tolist() == [0, 10, 20, 0]
-    assert batch.row_tokens.tolist() == [6, 7, 8, 2]
+    assert batch.tokens[batch.row_tokens].tolist() == [6, 7, 8, 2]
     assert batch.positions.tolist() == [0, 1, 2, 0]
     # The first chain starts at the prompt's last token: the target has then just drawn token 7.
     assert batch.chain_rows.tolist() == [1, 2, 3]
-    assert batch.chain_tokens[0].tolist() == [7, 8, 2]
-    assert batch.chain_tokens[1, 0].tolist() == 8
+    assert batch.tokens[batch.chain_tokens].tolist() == [[7, 8, 2], [8, 9, 3]]
     # Each is compared with what the target says one position later.
     assert batch.final[:, 0].tolist() == [21, 31, 11]
     assert batch.labels.tolist() == [8, 9, 3]

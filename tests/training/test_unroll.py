@@ -11,7 +11,7 @@ from torch import Tensor
 from training.batch import Example, pack
 from training.data import Conversation
 from training.export import build_head
-from training.head import Head
+from training.head import Eagle1Head, Eagle3Head, Head
 from training.head_config import HeadConfig, Kind
 from training.target import Target, TargetFolder
 from training.unroll import unroll
@@ -22,7 +22,12 @@ STEPS = 3
 def plain_step(head: Head, embeds: Tensor, hidden: Tensor) -> Tensor:
     """One causal pass of the head's layer over n positions: [n, d] -> [n, d]."""
     c, attention, mlp = head.config, head.layer.self_attn, head.layer.mlp
-    x, residual = head.layer_input(embeds, hidden, torch.float32)
+    if isinstance(head, Eagle3Head):
+        x = torch.cat((head.midlayer.input_layernorm(embeds), head.midlayer.hidden_norm(hidden)), dim=-1)
+        residual = hidden
+    else:
+        assert isinstance(head, Eagle1Head)
+        x = residual = head.fc(torch.cat((embeds, hidden), dim=-1))
 
     def heads(projected: Tensor, count: int) -> Tensor:
         split = projected.view(len(x), count, c.head_dim)
