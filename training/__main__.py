@@ -27,7 +27,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         options.run(options)
-    except CanopyError as error:
+    except (CanopyError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -22,7 +22,7 @@ from training.target import Captured
 
 
 class Span(NamedTuple):
-    """One conversation within the packed tokens, rows and chains; its first chain starts at its row `first`."""
+    """One conversation within the packed tokens, rows and chains; chains start at its row `first`."""
 
     token_start: int
     row_start: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from argparse import Namespace
@@ -19,13 +20,14 @@ from training.capture import Source
 from training.checkpoint import Checkpoint
 from training.collective import Collective
 from training.data import Conversation
+from training.errors import TrainingError
 from training.export import TrainedHead, build_head
 from training.head import Eagle3Head
 from training.head_config import HeadConfig
 from training.objective import Borrowed, CrossEntropy, FeatureRegression, Objective
 from training.optim import Optimizers
 from training.options import torch_device
-from training.progress import Progress
+from training.progress import Progress, StepReport
 from training.recipe import Recipe
 from training.target import TargetFolder
 from training.trainer import Trainer
@@ -127,7 +129,7 @@ class _Monitor:
         tqdm.write(f"step {step}: held-out acceptance {' '.join(f'{rate:.3f}' for rate in rates)}")
 
 
-def _watch(job: Job, trainer: Trainer, reports: Iterable[object], monitor: _Monitor) -> None:
+def _watch(job: Job, trainer: Trainer, reports: Iterable[StepReport], monitor: _Monitor) -> None:
     """Run, with progress, checkpoints and measurements; a signal ends the run after the step in progress."""
     options = job.options
     log = options.out / "log.csv"
@@ -136,6 +138,11 @@ def _watch(job: Job, trainer: Trainer, reports: Iterable[object], monitor: _Moni
     with _stop_signals() as stop:
         for report in reports:
             progress.report(report)
+            if not math.isfinite(report.loss):
+                raise TrainingError(
+                    f"the loss of step {report.step} is not finite; the last checkpoint is from before: "
+                    "lower --lr and --muon-lr, and look for broken features."
+                )
             if trainer.next_step % options.eval_every == 0:
                 monitor.show(trainer.next_step)
             if stop.wanted:

@@ -136,3 +136,21 @@ def test_other_methods_train_export_and_evaluate(
 def main(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> int:
     monkeypatch.setattr("sys.argv", ["training", *map(str, words)])
     return program.main()
+
+
+def test_broken_features_stop_the_run_before_they_reach_a_checkpoint(
+    tmp_path: Path,
+    target_path: Path,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    features = tmp_path / "features"
+    words = ["--model", target_path, "--target-dtype", "float32", "--threads", "1", "--layers", "2", "3", "4"]
+    assert main(monkeypatch, "capture", "--data", data, "--out", features, *words) == 0
+    streams = features / "streams.bin"
+    streams.write_bytes(b"\xff" * streams.stat().st_size)  # NaN everywhere
+    settings = ["--out", tmp_path / "run", "--features", features, "--dtype", "float32", "--held-out", "0"]
+    assert main(monkeypatch, "train", *settings, *words[:-4]) == 1
+    assert "the loss of step 0 is not finite" in capsys.readouterr().err
+    assert not (tmp_path / "run" / CHECKPOINT).exists()
