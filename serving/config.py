@@ -21,24 +21,10 @@ from pydantic import (
     model_validator,
 )
 
-from serving.errors import ConfigError
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
-
-
-def parse_bytes(value: int | str) -> int:
-    """Bytes of `512MiB`, `2GB`, `1048576`. Raises ValueError otherwise."""
-    if isinstance(value, int):
-        return value
-    text = value.strip().lower().removesuffix("b")
-    number = text.rstrip("kmgi")
-    try:
-        return int(float(number) * _UNITS[text[len(number) :].strip()])
-    except (ValueError, KeyError):
-        raise ValueError(f"{value!r} is not a size; write it like 512MiB or 2GB") from None
-
+from serving.config_values import explained, from_environment, parse_bytes, parse_list, parse_number, put
 
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(parse_list)]
 TreePaths = tuple[tuple[int, ...], ...]
 Home = Annotated[Path, AfterValidator(Path.expanduser)]
 
@@ -57,7 +43,9 @@ class EngineConfig(_Section):
     max_num_batched_tokens: int = Field(
         512, ge=16, description="Rows of one forward: draft trees + prefill chunks."
     )
-    block_size: Literal[16, 32, 64] = Field(16, description="Tokens per block of the paged KV cache.")
+    block_size: Annotated[Literal[16, 32, 64], BeforeValidator(parse_number)] = Field(
+        16, description="Tokens per block of the paged KV cache."
+    )
     kv_cache_memory: Bytes = Field(2**29, ge=2**16, description="Bytes of KV cache on CPU.")
     gpu_memory_utilization: float = Field(
         0.9, gt=0, le=1, description="Share of a GPU's memory the engine may use."
@@ -93,7 +81,7 @@ class SpeculationConfig(_Section):
     beam: int = Field(
         8, ge=1, le=64, description="Nodes expanded per level of a dynamic tree, and children of each (k)."
     )
-    static_tree: TreePaths | None = Field(
+    static_tree: Annotated[TreePaths | None, BeforeValidator(parse_list)] = Field(
         None, description="Nodes of a static tree by child ranks, as Medusa's choices; None: 25 nodes."
     )
     placement: Literal["pool", "colocated"] = Field(
@@ -144,7 +132,7 @@ class SpeculationConfig(_Section):
 class RouterConfig(_Section):
     """The HTTP side."""
 
-    api_keys: tuple[str, ...] = Field((), repr=False, description="Accepted bearer keys; none: open.")
+    api_keys: Texts = Field((), repr=False, description="Accepted bearer keys; none: open.")
     api_keys_file: Home | None = Field(None, description="One key per line; `#` starts a comment.")
     max_body_bytes: Bytes = Field(4 * 2**20, ge=1024)
     max_choices: int = Field(16, ge=1, description="Largest `n`.")
@@ -208,36 +196,10 @@ class ServeConfig(_Section):
 
         Raises ConfigError naming each wrong field.
         """
-        merged = _from_environment(os.environ if environ is None else environ)
+        merged = from_environment(cls, os.environ if environ is None else environ)
         for key, value in (values or {}).items():
-            _put(merged, key.split("."), value)
+            put(merged, key.split("."), value)
         try:
             return cls.model_validate(merged)
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise ConfigError(f"bad configuration: {problems}") from None
-
-
-def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
-    *parents, leaf = path
-    for name in parents:
-        tree = tree.setdefault(name, {})
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            _put(tree.setdefault(leaf, {}), name.split("."), inner)
-    else:
-        tree[leaf] = value
-
-
-def _from_environment(environ: Any) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, info in ServeConfig.model_fields.items():
-        section = info.annotation
-        if isinstance(section, type) and issubclass(section, _Section):
-            for field in section.model_fields:
-                text = environ.get(f"CANOPY_{name}_{field}".upper())
-                if text is not None:
-                    _put(values, [name, field], text.split(",") if field == "api_keys" else text)
-        elif (text := environ.get(f"CANOPY_{name}".upper())) is not None:
-            values[name] = text
-    return values
+            raise explained(error, cls) from None

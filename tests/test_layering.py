@@ -17,7 +17,8 @@ LEAVES = {"types", "config", "errors", "logs", "metrics"}
 ALLOWED = {
     "types": set(),
     "errors": set(),
-    "config": {"errors"},
+    "config_values": {"errors"},
+    "config": {"errors", "config_values"},
     "logs": set(),
     "metrics": {"types"},
     "spec": {"types", "config", "errors"},
@@ -33,7 +34,7 @@ ALLOWED = {
 RAY_IS_USED_IN = {"replicas", "router", "app", "metrics"}
 HEAVY = {"torch", "transformers"}
 # Where a process must come up without them: they cost seconds and hundreds of megabytes.
-NO_TORCH = {"types", "config", "errors", "logs", "metrics", "api", "router", "app"}
+NO_TORCH = {"types", "config", "config_values", "errors", "logs", "metrics", "api", "router", "app"}
 NO_TORCH_FILES = {
     "spec/tree.py",
     "drafting/messages.py",

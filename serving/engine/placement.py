@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
+import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from serving.config import EngineConfig, ServeConfig
 from serving.engine.attention.base import AttentionBackend
 from serving.engine.attention.native import NativeAttention
 from serving.engine.attention.torch_backend import TorchAttention
 from serving.errors import ConfigError
-from serving.kernels.build import BuildError
+from serving.kernels.build import BuildError, cpu_features
 from serving.kernels.native import DTYPES, LANES, Kernels
 from serving.models.architecture import Architecture
 from serving.models.decoder import HeadNorms
@@ -71,9 +73,7 @@ def choose_placement(config: ServeConfig, architecture: Architecture) -> Placeme
         Placement(device, dtype, threads, each if isinstance(each, Kernels) else None)
         for dtype, each in zip(dtypes, kernels, strict=True)
     ]
-    chosen = candidates[0]
-    if len(candidates) > 1:
-        chosen = min(candidates, key=lambda placement: _time_linear(architecture, placement))
+    chosen = candidates[0] if len(candidates) == 1 else _fastest(config, architecture, candidates)
     if chosen.kernels is not None:
         # What is left to torch then is small, and its threads meet at barriers: one that the system has not
         # scheduled delays all. The kernels' own pool does not wait for such a thread.
@@ -131,23 +131,40 @@ def _no_native(a: Architecture, device: torch.device, dtype: torch.dtype) -> str
     return None
 
 
-def _time_linear(architecture: Architecture, placement: Placement) -> float:
-    """Seconds of one MLP projection at a few rows: the median of 20."""
+def _fastest(config: ServeConfig, architecture: Architecture, candidates: list[Placement]) -> Placement:
+    """By timing, once per machine and model: a later start must not compute in another precision."""
+    remembered = config.cache_dir / "dtype" / f"{_machine_key(architecture, candidates)}.txt"
+    if remembered.exists():
+        name = remembered.read_text()
+        return next(placement for placement in candidates if placement.dtype_name == name)
+    fastest = min(candidates, key=lambda placement: _time_linear(architecture, placement))
+    with suppress(OSError):  # a cache folder that cannot be written costs only the memory
+        remembered.parent.mkdir(parents=True, exist_ok=True)
+        with remembered.open("x") as file:  # whoever is first decides for all
+            file.write(fastest.dtype_name)
+        return fastest
+    return _fastest(config, architecture, candidates) if remembered.exists() else fastest
+
+
+def _machine_key(architecture: Architecture, candidates: list[Placement]) -> str:
+    ways = [(p.dtype_name, p.threads, p.kernels is not None) for p in candidates]
+    parts = (architecture, ways, platform.machine(), cpu_features())
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _time_linear(architecture: Architecture, placement: Placement, repeats: int = 20) -> float:
+    """Seconds of one MLP projection at a few rows: the least of `repeats`, which load disturbs least."""
     ops = placement.linear_ops(architecture.rms_norm_eps)
     outputs, inputs, dtype = architecture.intermediate_size, architecture.hidden_size, placement.dtype
     layer = ops.pack(torch.zeros(outputs, inputs, dtype=dtype))
     x, norm = torch.zeros(8, inputs, dtype=dtype), torch.ones(inputs, dtype=dtype)
-    return _median_time(lambda: ops.norm_linear(x, norm, layer))
-
-
-def _median_time(run: Callable[[], Tensor], repeats: int = 20) -> float:
-    run()
+    ops.norm_linear(x, norm, layer)
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
-        run()
+        ops.norm_linear(x, norm, layer)
         times.append(time.perf_counter() - start)
-    return sorted(times)[repeats // 2]
+    return min(times)
 
 
 def dtype_name(dtype: torch.dtype) -> str:

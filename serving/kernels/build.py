@@ -42,12 +42,13 @@ def load_library(cache_dir: Path) -> ctypes.CDLL:
 def _key(compiler: str) -> str:
     """Changes with the source, the flags, the compiler and the processor."""
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
-    features = _cpu_features()
+    features = cpu_features()
     parts = (SOURCE.read_text(), HEADER.read_text(), *COMPILE, version, platform.machine(), features)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def _cpu_features() -> str:
+def cpu_features() -> str:
+    """What the processor can do, as far as the system says."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

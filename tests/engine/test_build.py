@@ -12,11 +12,14 @@ from runs import request, run
 from tiny_models import SMALL, config_for, save_tiny, tiny_model
 from tiny_tokenizers import byte_level
 
+from serving.config import ServeConfig
 from serving.engine.attention.native import NativeAttention
 from serving.engine.attention.torch_backend import TorchAttention
 from serving.engine.build import build_engine
 from serving.engine.engine import Engine
+from serving.engine.placement import choose_placement
 from serving.errors import ConfigError, ModelLoadError
+from serving.models.architecture import Architecture
 from serving.models.linear import NativeLinearOps, TorchLinearOps
 
 
@@ -94,11 +97,25 @@ def test_a_device_that_is_not_there_is_refused(llama: Path) -> None:
         build(llama, device="cuda")
 
 
-def test_threads(llama: Path) -> None:
-    build(llama, num_threads=2)
-    assert torch.get_num_threads() == 2
-    build(llama, num_threads=1)
-    assert torch.get_num_threads() == 1
+def test_torch_has_the_threads_where_it_does_the_work() -> None:
+    architecture = Architecture.from_hf(SMALL)
+    for backend, expected in (("torch", 2), ("native", 1)):
+        config = ServeConfig.load({"dtype": "float32"}, environ={})
+        engine = config.engine.model_copy(update={"num_threads": 2, "attention_backend": backend})
+        placement = choose_placement(config.model_copy(update={"engine": engine}), architecture)
+        assert placement.threads == 2
+        assert torch.get_num_threads() == expected
+
+
+def test_the_dtype_chosen_once_is_kept(tmp_path: Path) -> None:
+    architecture = Architecture.from_hf(SMALL)
+    config = ServeConfig.load({"cache_dir": str(tmp_path)}, environ={})
+    first = choose_placement(config, architecture)
+    (remembered,) = (tmp_path / "dtype").iterdir()
+    assert remembered.read_text() == first.dtype_name
+    other = "float32" if first.dtype_name == "bfloat16" else "bfloat16"
+    remembered.write_text(other)
+    assert choose_placement(config, architecture).dtype_name == other
 
 
 # ---- sizes ----

@@ -1,0 +1,72 @@
+"""Settings from files, the command line and the environment: the same values, and errors that name them."""
+
+from __future__ import annotations
+
+import pytest
+
+from serving.config import ServeConfig
+from serving.errors import ConfigError
+
+
+def test_three_ways_of_writing_are_the_same() -> None:
+    dotted = ServeConfig.load({"engine.block_size": 32, "router.api_keys": "a, b"}, environ={})
+    nested = ServeConfig.load({"engine": {"block_size": 32}, "router": {"api_keys": ["a", "b"]}}, environ={})
+    environ = {"CANOPY_ENGINE_BLOCK_SIZE": "32", "CANOPY_ROUTER_API_KEYS": "a,b", "PATH": "/bin"}
+    assert dotted == nested
+    assert dotted.router.api_keys == ("a", "b")
+    assert ServeConfig.load({"engine.block_size": "32"}, environ=environ) == dotted
+
+
+def test_values_win_over_the_environment() -> None:
+    config = ServeConfig.load({"dtype": "float32"}, environ={"CANOPY_DTYPE": "bfloat16"})
+    assert config.dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("512MiB", 2**29), ("2GB", 2 * 10**9), ("1.5 KiB", 1536), (70000, 70000)]
+)
+def test_sizes(text: str | int, size: int) -> None:
+    config = ServeConfig.load({"router.max_body_bytes": text}, environ={})
+    assert config.router.max_body_bytes == size
+
+
+def test_a_tree_written_as_text() -> None:
+    config = ServeConfig.load(environ={"CANOPY_SPECULATION_STATIC_TREE": "[[0],[1],[0,0]]"})
+    assert config.speculation.static_tree == ((0,), (1,), (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("values", "environ", "message"),
+    [
+        (
+            {"engine.max_num_seq": 1},
+            {},
+            r"engine.max_num_seq is not a setting \(did you mean engine.max_num_seqs",
+        ),
+        (
+            {},
+            {"CANOPY_ENGINE_MAX_NUM_SEQ": "4"},
+            r"CANOPY_ENGINE_MAX_NUM_SEQ is not a setting \(did you mean",
+        ),
+        ({"engine.block_size": 20}, {}, r"engine.block_size: input should be 16, 32 or 64"),
+        ({"router.max_body_bytes": "many"}, {}, r"router.max_body_bytes: 'many' is not a size"),
+        ({"speculation.method": "eagle3"}, {}, r"speculation: method eagle3 needs a head"),
+        ({"speculation": {"prompt_lookup_min": 9}}, {}, r"prompt_lookup_min must not exceed"),
+    ],
+)
+def test_what_is_wrong_is_named(values: dict[str, object], environ: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ServeConfig.load(values, environ=environ)
+
+
+def test_what_kubernetes_puts_into_the_environment_is_not_ours() -> None:
+    environ = {
+        "CANOPY_SERVICE_HOST": "10.0.0.1",
+        "CANOPY_PORT_8000_TCP_ADDR": "10.0.0.1",
+        "CANOPY_PORT": "tcp",
+    }
+    assert ServeConfig.load(environ=environ) == ServeConfig.load(environ={})
+
+
+def test_the_keys_are_not_shown() -> None:
+    assert "secret" not in repr(ServeConfig.load({"router.api_keys": "secret"}, environ={}))
