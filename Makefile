@@ -13,7 +13,7 @@ serve: model
 	@echo "Starting on $(URL) (a minute at most). When it says that the application is ready, ask it something:"
 	@echo
 	@echo "  curl $(URL)/v1/chat/completions -H 'Content-Type: application/json' \\"
-	@echo "    -d '{\"model\": \"smollm2-135m-instruct\", \"max_tokens\": 64,"
+	@echo "    -d '{\"model\": \"smollm2-135m-instruct\", \"max_tokens\": 64, \"temperature\": 0,"
 	@echo "         \"messages\": [{\"role\": \"user\", \"content\": \"What is the capital of France?\"}]}'"
 	@echo
 	@RAY_USAGE_STATS_ENABLED=0 RAY_SERVE_PROXY_USE_GRPC=1 exec $(BIN)/serve run serving.app:graph

@@ -24,7 +24,7 @@ from prometheus_client import (
     generate_latest,
     start_http_server,
 )
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from serving.types import FinishReason
 
@@ -95,9 +95,12 @@ _ACCEPTED_PER_POS = _counter(
     "Draft tokens accepted at depth position + 1.",
     ("position",),
 )
-_PLAIN_STEPS = _counter("canopy:plain_steps", "Decode steps without draft tokens (m = 0).")
+_PLAIN_STEPS = _counter("canopy:plain_steps", "Decode steps that verified no draft token.")
 _DRAFTER_FAILURES = _counter(
-    "canopy:drafter_failures", "Sequences that decoded plainly because a drafter failed them.", ("reason",)
+    "canopy:drafter_failures",
+    "Sequences that decoded plainly in a step: the tree came too late (missing), or no drafter had their state "
+    "(unknown).",
+    ("reason",),
 )
 _STEP_PHASES = _histogram(
     "canopy:step_phase_seconds", "Time of a step, by phase.", _PHASE_BUCKETS, ("phase",)
@@ -153,7 +156,7 @@ class StepReport:
     """One engine step in numbers.
 
     kv_usage in 0..1; phase_seconds by name (schedule, draft, forward, ...); accepted_per_position[d]:
-    sequences whose draft token at depth d + 1 was accepted; drafter_failures by reason (timeout, unknown).
+    sequences whose draft token at depth d + 1 was accepted; drafter_failures by reason (missing, unknown).
     """
 
     running: int = 0
@@ -211,7 +214,7 @@ def start_exporter(port: int = 0) -> int:
     except OSError:
         logger.warning("metrics port taken", extra={"fields": {"port": port}})
         server, _ = start_http_server(0, registry=REGISTRY)
-    logger.info("metrics", extra={"fields": {"port": server.server_port}})
+    logger.info("serving metrics", extra={"fields": {"port": server.server_port}})
     return server.server_port
 
 
@@ -227,7 +230,10 @@ def render() -> bytes:
 
 
 def _forget_dead_processes(directory: str) -> None:
-    """Take the gauges of ended processes away; what they counted stays."""
-    for pid in {int(path.stem.rsplit("_", 1)[1]) for path in Path(directory).glob("gauge_live*_*.db")}:
-        if not psutil.pid_exists(pid):
-            mark_process_dead(pid, directory)  # type: ignore[no-untyped-call]
+    """Take the gauges of ended processes away; what they counted stays.
+
+    prometheus_client's `mark_process_dead` fails where another scrape takes the same file away.
+    """
+    for path in Path(directory).glob("gauge_live*_*.db"):
+        if not psutil.pid_exists(int(path.stem.rsplit("_", 1)[1])):
+            path.unlink(missing_ok=True)
