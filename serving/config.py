@@ -88,7 +88,7 @@ class SpeculationConfig(_Section):
         "pool", description="Drafters as replicas, or in the verifier."
     )
     num_speculative_tokens: int = Field(
-        8, ge=0, le=255, description="m: draft tokens verified per sequence and step."
+        5, ge=0, le=255, description="m: draft tokens verified per sequence and step."
     )
     max_depth: int = Field(8, ge=1, le=32, description="Longest path of a draft tree.")
     min_path_value: float = Field(

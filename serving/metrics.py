@@ -98,7 +98,7 @@ _ACCEPTED_PER_POS = _counter(
 _PLAIN_STEPS = _counter("canopy:plain_steps", "Decode steps that verified no draft token.")
 _DRAFTER_FAILURES = _counter(
     "canopy:drafter_failures",
-    "Sequences that decoded plainly in a step: the tree came too late (missing), or no drafter had their state "
+    "Sequences that decoded plainly in a step: their tree came too late (missing), or no drafter knew them "
     "(unknown).",
     ("reason",),
 )
