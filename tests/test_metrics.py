@@ -40,6 +40,15 @@ metrics.answered("/v1/completions", 200)
 """
 RENDER = "import sys; from serving.metrics import render; sys.stdout.buffer.write(render())"
 
+RENDER_AT_ONCE = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from serving.metrics import render
+together = Barrier(8)
+with ThreadPoolExecutor(8) as pool:
+    list(pool.map(lambda _: (together.wait(), render()), range(8)))
+"""
+
 Sample = Callable[..., float | None]
 
 
@@ -164,3 +173,18 @@ def test_a_dead_process_leaves_its_counts_but_not_its_gauges(
     assert value("vllm:num_requests_running") == 3
     assert value("vllm:kv_cache_usage_perc") == 0.25
     assert value("vllm:spec_decode_num_draft_tokens_total") == 32
+
+
+def test_scrapes_at_the_same_time_take_the_same_gauges_away(
+    start: Callable[..., Process], tmp_path: Path
+) -> None:
+    dying = start(VERIFIER.format(running=4, kv_usage=0.75))
+    dying.kill()
+    (gauge,) = tmp_path.glob("gauge_livesum_*.db")
+    for pid in range(10_000_000, 10_000_500):  # above what Linux gives out
+        (tmp_path / f"gauge_livesum_{pid}.db").write_bytes(gauge.read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-c", RENDER_AT_ONCE], env=environment(tmp_path), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.glob("gauge_live*.db"))
