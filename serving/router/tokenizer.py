@@ -50,4 +50,6 @@ class Tokenizer:
         return self._inner.id_to_token(token_id)
 
     def _encode(self, text: str, add_special_tokens: bool) -> tuple[int, ...]:
-        return tuple(self._inner.encode(text, add_special_tokens=add_special_tokens).ids)
+        # Unlike `encode`, the batch call releases the interpreter lock: the event loop runs on meanwhile.
+        (encoding,) = self._inner.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+        return tuple(encoding.ids)
