@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 _I64 = 2**63
 _MAX_STOPS = 16
+_MAX_STOP_LENGTH = 1024  # matching them is prepared, and done, on the router's event loop
 
 # `extra="allow"` only defers the refusal, so the OpenAPI document says what will happen.
 _REFUSE_UNKNOWN = ConfigDict(
@@ -52,10 +53,10 @@ Content = Annotated[
     ),
 ]
 
-NonEmpty = Annotated[str, Field(min_length=1)]
+StopString = Annotated[str, Field(min_length=1, max_length=_MAX_STOP_LENGTH)]
 Stop = Annotated[
-    Annotated[NonEmpty, Tag("<text>")]
-    | Annotated[list[NonEmpty], Field(max_length=_MAX_STOPS), Tag("<list>")],
+    Annotated[StopString, Tag("<text>")]
+    | Annotated[list[StopString], Field(max_length=_MAX_STOPS), Tag("<list>")],
     Discriminator(
         _text_or_list, custom_error_type="stop", custom_error_message="must be a string or a list of strings"
     ),

@@ -119,6 +119,8 @@ def test_missing_prompt(http: httpx.Client) -> None:
         ({"stop": ""}, "stop"),
         ({"stop": [""]}, "stop.0"),
         ({"stop": ["x"] * 17}, "stop"),
+        ({"stop": "x" * 1025}, "stop"),
+        ({"stop": ["a", "x" * 1025]}, "stop.1"),
         ({"stop": 5}, "stop"),
         ({"stop": ["a", 5]}, "stop.1"),
         ({"stop_token_ids": [382]}, "stop_token_ids"),
