@@ -20,6 +20,9 @@ _REFUSE_UNKNOWN = ConfigDict(
 )
 _FORBID_UNKNOWN = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 
+# Only the first error is told. Collecting those of a million wrong items would take seconds and gigabytes.
+_FAIL_FAST = Field(fail_fast=True)
+
 
 def _text_or_list(value: Any) -> str | None:
     """Which branch of `str | list` a value belongs to; None: neither."""
@@ -45,7 +48,7 @@ class TextPart(BaseModel):
 
 
 Content = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[list[TextPart], Tag("<list>")],
+    Annotated[str, Tag("<text>")] | Annotated[list[TextPart], _FAIL_FAST, Tag("<list>")],
     Discriminator(
         _text_or_list,
         custom_error_type="content",
@@ -56,7 +59,7 @@ Content = Annotated[
 StopString = Annotated[str, Field(min_length=1, max_length=_MAX_STOP_LENGTH)]
 Stop = Annotated[
     Annotated[StopString, Tag("<text>")]
-    | Annotated[list[StopString], Field(max_length=_MAX_STOPS), Tag("<list>")],
+    | Annotated[list[StopString], Field(max_length=_MAX_STOPS, fail_fast=True), Tag("<list>")],
     Discriminator(
         _text_or_list, custom_error_type="stop", custom_error_message="must be a string or a list of strings"
     ),
@@ -64,9 +67,9 @@ Stop = Annotated[
 
 Prompt = Annotated[
     Annotated[str, Tag("<text>")]
-    | Annotated[list[str], Field(min_length=1), Tag("<texts>")]
-    | Annotated[list[int], Tag("<ids>")]
-    | Annotated[list[list[int]], Tag("<id lists>")],
+    | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("<texts>")]
+    | Annotated[list[int], _FAIL_FAST, Tag("<ids>")]
+    | Annotated[list[Annotated[list[int], _FAIL_FAST]], _FAIL_FAST, Tag("<id lists>")],
     Discriminator(
         _prompt_kind,
         custom_error_type="prompt",
@@ -112,7 +115,7 @@ class CompletionRequest(BaseModel):
         None
     )
     stop: Stop | None = None
-    stop_token_ids: list[int] | None = None
+    stop_token_ids: Annotated[list[int], _FAIL_FAST] | None = None
     n: Annotated[int, Field(ge=1)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -130,7 +133,7 @@ class CompletionRequest(BaseModel):
 
 
 class ChatCompletionRequest(CompletionRequest):
-    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1, fail_fast=True)]
     max_completion_tokens: Annotated[int, Field(ge=1, description="The newer name of max_tokens.")] | None = (
         None
     )
