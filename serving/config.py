@@ -139,6 +139,9 @@ class RouterConfig(_Section):
     default_max_tokens: int = Field(
         1024, ge=1, description="When a chat request does not say, and context allows."
     )
+    connect_wait_s: float = Field(
+        5.0, ge=0, description="How long a request waits for a router that has not reached a verifier yet."
+    )
     request_timeout_s: float = Field(
         600.0, gt=0, description="A request that takes longer ends with an error."
     )

@@ -109,7 +109,7 @@ class Running:
 
 
 def config(**router: object) -> ServeConfig:
-    return ServeConfig(served_model_name=MODEL, router=RouterConfig(**router))
+    return ServeConfig(served_model_name=MODEL, router=RouterConfig(**{"connect_wait_s": 0.05, **router}))
 
 
 @contextmanager

@@ -74,6 +74,7 @@ async def _complete(
 ) -> Response:
     """Read, check, generate, answer."""
     service, record = service_of(request), RequestRecord.of(request)
+    await service.connected()
     config = service.config.router
     body = parse_body(schema, await read_body(request, config.max_body_bytes))
     refuse_unsupported(body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from serving.config import ServeConfig
 from serving.errors import CanopyError, UnavailableError
@@ -27,6 +28,7 @@ class Service:
         self.metrics = RouterMetrics(config.model_name)
         self._model: ServedModel | None = None
         self._why_not_ready = "the model is being loaded"
+        self._connected = asyncio.Event()
 
     @property
     def model(self) -> ServedModel:
@@ -34,6 +36,11 @@ class Service:
         if self._model is None:
             raise UnavailableError(f"not ready: {self._why_not_ready}")
         return self._model
+
+    async def connected(self) -> None:
+        """Wait a little for `connect`: a router that has just started must not fail what others would serve."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._connected.wait(), self.config.router.connect_wait_s)
 
     async def check(self) -> None:
         """Raises UnavailableError when requests cannot be served now."""
@@ -49,6 +56,7 @@ class Service:
             try:
                 card = await asyncio.wait_for(self.backend.describe(), _DESCRIBE_TIMEOUT_S)
                 self._model = ServedModel(card)
+                self._connected.set()
             except TimeoutError:
                 self._why_not_ready = "no verifier has answered yet"
             except CanopyError as error:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import httpx
 import openai
 import pytest
-from http_harness import MODEL, ScriptedVerifier, eventually, serve
+from http_harness import MODEL, ScriptedVerifier, config, eventually, serve
 from prometheus_client.parser import text_string_to_metric_families
 
 CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}]}
@@ -30,6 +32,17 @@ def test_before_a_verifier_is_up() -> None:
         running.verifier.up = False  # later: ready follows the verifiers, not what was once true
         assert http.get("/ready").status_code == 503
         assert http.get("/health").status_code == 200
+
+
+def test_a_request_waits_for_a_router_that_has_just_started() -> None:
+    settings = config(connect_wait_s=20.0)
+    with serve(ScriptedVerifier(up=False), settings) as running, httpx.Client(base_url=running.url) as http:
+        with ThreadPoolExecutor() as pool:
+            answer = pool.submit(http.post, "/v1/chat/completions", json=CHAT, timeout=30)
+            eventually(lambda: "no verifier is up" in http.get("/ready").text)
+            assert not answer.done()
+            running.verifier.up = True
+            assert answer.result().status_code == 200
 
 
 def test_models(client: openai.OpenAI, http: httpx.Client) -> None:
