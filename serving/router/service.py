@@ -38,7 +38,7 @@ class Service:
         return self._model
 
     async def connected(self) -> None:
-        """Wait a little for `connect`: a router that has just started must not fail what others would serve."""
+        """Wait a little for `connect`: a router that has just started must not fail what others serve."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._connected.wait(), self.config.router.connect_wait_s)
 

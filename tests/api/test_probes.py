@@ -36,13 +36,16 @@ def test_before_a_verifier_is_up() -> None:
 
 def test_a_request_waits_for_a_router_that_has_just_started() -> None:
     settings = config(connect_wait_s=20.0)
-    with serve(ScriptedVerifier(up=False), settings) as running, httpx.Client(base_url=running.url) as http:
-        with ThreadPoolExecutor() as pool:
-            answer = pool.submit(http.post, "/v1/chat/completions", json=CHAT, timeout=30)
-            eventually(lambda: "no verifier is up" in http.get("/ready").text)
-            assert not answer.done()
-            running.verifier.up = True
-            assert answer.result().status_code == 200
+    with (
+        serve(ScriptedVerifier(up=False), settings) as running,
+        httpx.Client(base_url=running.url) as http,
+        ThreadPoolExecutor() as pool,
+    ):
+        answer = pool.submit(http.post, "/v1/chat/completions", json=CHAT, timeout=30)
+        eventually(lambda: "no verifier is up" in http.get("/ready").text)
+        assert not answer.done()
+        running.verifier.up = True
+        assert answer.result().status_code == 200
 
 
 def test_models(client: openai.OpenAI, http: httpx.Client) -> None:
