@@ -13,7 +13,7 @@
 
 namespace pool {
 
-constexpr int SPINS = 2000;  // a few tens of microseconds: the gap between two calls of a forward
+constexpr int SPINS = 5000;  // a few tens of microseconds: the gap between two calls of a forward
 
 inline void relax() {
 #if defined(__x86_64__)
