@@ -248,6 +248,7 @@ struct Step {  // arrays of one packed step, see serving/engine/batch.py
     const int32_t *positions, *slots;  // per new row
 };
 
+constexpr int AHEAD = 2 * LANES;  // slots between what is read and what is prefetched
 constexpr int TILE = 6;        // (row, query head) pairs that share loads of keys and values
 constexpr int MAX_PATH = 256;  // longest path in a tree (m <= 255); chains do not use it
 
@@ -302,6 +303,12 @@ void write_row(const Shape& s, const Step& step, int64_t r, T* qkv, T* keys, T* 
         for (int64_t d = 0; d < s.dim; d++) column[key_step<T>(d)] = key[d];
         std::memcpy(values + value_offset(s, slot, h), row + (s.heads + s.kv_heads + h) * s.dim, s.dim * sizeof(T));
     }
+}
+
+// The cache is read once per step, block by block: too scattered for the processor to guess what comes next.
+template <class T> inline void prefetch(const T* from, int64_t elements) {
+    const char* at = reinterpret_cast<const char*>(from);
+    for (int64_t i = 0; i < int64_t(elements * sizeof(T)); i += 64) __builtin_prefetch(at + i);
 }
 
 // Scores of up to TILE queries against the 16 slots of one chunk.
@@ -376,6 +383,7 @@ void weigh_values(const Head<T>& kv, T* const* out, float* const* weights, const
         v16f acc[R][NV] = {};
         for (int64_t at = 0; at < common; at += LANES) {
             const T* value = kv.value(at) + d;
+            if (d == 0 && at + AHEAD < common) prefetch(kv.value(at + AHEAD), LANES * dim);
             const int64_t n = common - at < LANES ? common - at : LANES;
             for (int64_t i = 0; i < n; i++) add_value<T, R, NV>(value + i * dim, weights, at + i, acc);
         }
@@ -397,8 +405,10 @@ void attend_tile(const Head<T>& kv, const T* const* q, T* const* out, const int6
     const int64_t common = context + 1 + (chain ? first : 0);  // slots every row of the tile sees, in slot order
     float* scores[R];
     for (int r = 0; r < R; r++) scores[r] = workspace + r * stride;
-    for (int64_t at = 0; at <= context + last; at += LANES)
+    for (int64_t at = 0; at <= context + last; at += LANES) {
+        if (at + AHEAD <= context + last) prefetch(kv.key_chunk(at + AHEAD), LANES * s.dim);
         score_chunk<T, R>(q, kv.key_chunk(at), s.dim / Unit<T>::WIDTH, scores, at, s.scale);
+    }
 
     int32_t tail[R][MAX_PATH];
     int64_t tail_len[R];
