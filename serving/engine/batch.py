@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
@@ -16,7 +18,8 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One packed forward of R rows from S sequences: decodes (root, then tree nodes), then prompt chunks.
+    """One packed forward of R rows from S sequences: decodes (root, then tree nodes), then prompt chunks,
+    then padding, which belongs to no sequence.
 
     token_ids, positions, slots: [R]; a slot is block * block_size + offset, where the row's KV is written.
     parents: row within the sequence's tree that a tree row continues, -1 for its root; unused for chains.
@@ -52,11 +55,44 @@ class Batch:
         return len(self.row_start)
 
 
-class Packer:
-    """Fills the same arrays every step: addresses stay put, so a captured graph can read them."""
+class Buckets:
+    """Row counts that a forward may have, few enough for a captured graph each: 1, 2, 4, 8, then four to each
+    doubling (10, 12, 14, 16, 20, ...), so that at most a fifth of a larger forward is padding.
+    """
 
-    def __init__(self, max_rows: int, max_seqs: int, max_blocks: int, block_size: int) -> None:
+    def __init__(self, max_rows: int) -> None:
+        sizes, size = [], 1
+        while size < max_rows:
+            sizes.append(size)
+            size += size if size < 8 else 2 ** (size.bit_length() - 3)
+        self._sizes = [*sizes, max_rows]
+
+    def __call__(self, rows: int) -> int:
+        return self._sizes[bisect_left(self._sizes, rows)]
+
+
+def exact(rows: int) -> int:
+    """No padding: for kernels that are called anew every step and do not care."""
+    return rows
+
+
+class Packer:
+    """Fills the same arrays every step: addresses stay put, so a captured graph can read them.
+
+    Rows are padded to `bucket(rows)`; padding belongs to no sequence, and its KV goes to `scratch_slot`.
+    """
+
+    def __init__(
+        self,
+        max_rows: int,
+        max_seqs: int,
+        max_blocks: int,
+        block_size: int,
+        bucket: Callable[[int], int] = exact,
+        scratch_slot: int = 0,
+    ) -> None:
         self.block_size = block_size
+        self._bucket, self._scratch_slot = bucket, scratch_slot
         # token_ids, positions, slots, parents, logical slot, sequence of the row, logit_rows
         self._rows = np.zeros((7, max_rows), np.int32)
         # row_start, num_new, context, is_chain, logit_start, done (always 0)
@@ -114,11 +150,14 @@ class Packer:
         block, offset = np.divmod(logical[:rows], self.block_size)
         slots[:rows] = self._block_table[owner[:rows], block] * self.block_size + offset
         row_start, num_new, context, is_chain, logit_start, done = self._seqs[:, :seqs]
+        padded = self._bucket(rows)
+        token_ids[rows:padded] = positions[rows:padded] = 0
+        slots[rows:padded] = self._scratch_slot
         return Batch(
-            token_ids[:rows],
-            positions[:rows],
-            slots[:rows],
-            parents[:rows],
+            token_ids[:padded],
+            positions[:padded],
+            slots[:padded],
+            parents[:padded],
             row_start,
             num_new,
             context,

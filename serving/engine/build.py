@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from serving.config import EngineConfig, ServeConfig
 from serving.drafting.base import DraftChannel
 from serving.engine.attention.base import kv_bytes_per_token
-from serving.engine.batch import Packer
+from serving.engine.batch import Buckets, Packer, exact
 from serving.engine.blocks import BlockManager
 from serving.engine.engine import Engine
 from serving.engine.features import FeatureCache
@@ -71,8 +71,11 @@ def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation:
         config.engine.max_num_seqs,
         blocks.blocks_for(max_model_len),
         config.engine.block_size,
+        exact if placement.kernels else Buckets(config.engine.max_num_batched_tokens),
+        scratch_slot=blocks.capacity_tokens,
     )
-    features = build_features(head, placement, blocks.capacity_tokens) if head else None
+    slots = blocks.capacity_tokens + config.engine.block_size  # one block of them for padding
+    features = build_features(head, placement, slots) if head else None
     runner = ModelRunner(decoder, attention, placement.device, features)
     built_for = head.fingerprint if head else drafting_fingerprint(folder)
     speculator = _speculator(config, channel, incarnation, card, built_for, features) if channel else None

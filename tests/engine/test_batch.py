@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from packing import chain_tree, pack, sequence
 
-from serving.engine.batch import Batch, Packer
+from serving.engine.batch import Batch, Buckets, Packer
 from serving.engine.scheduler import Decode, Prefill, StepPlan
 from serving.spec.tree import DraftTree
 
@@ -73,3 +73,25 @@ def test_a_tree_larger_than_its_slots_is_a_bug() -> None:
     seq = sequence(range(6), computed=5, table=[0, 1])
     with pytest.raises(AssertionError):
         packer().pack(StepPlan((Decode(seq, 2),), (), ()), [chain_tree(6, [1, 2, 3])])
+
+
+# ---- padding ----
+
+
+def test_buckets_are_few_and_tight() -> None:
+    bucket = Buckets(512)
+    sizes = sorted({bucket(rows) for rows in range(1, 513)})
+    assert sizes[:12] == [1, 2, 4, 8, 10, 12, 14, 16, 20, 24, 28, 32]
+    assert sizes[-1] == 512
+    assert len(sizes) <= 32
+    assert all(rows <= bucket(rows) for rows in range(1, 513))
+    assert all(bucket(rows) <= 1.25 * rows for rows in range(8, 513))
+
+
+def test_padding_rows_write_to_the_scratch_slot_and_want_nothing() -> None:
+    packer = Packer(64, 4, 4, 16, Buckets(64), scratch_slot=640)
+    batch = pack(packer, prefills=[Prefill(sequence(range(9), 0, [3]), 0, 9)])
+    assert batch.num_rows == 10
+    assert batch.slots.tolist() == [*range(48, 57), 640]
+    assert batch.logit_rows.tolist() == [8]
+    assert batch.num_new.tolist() == [9]

@@ -41,7 +41,8 @@ class TorchAttention:
         device: torch.device,
     ) -> None:
         a = architecture
-        shape = (a.num_layers, num_blocks * block_size, a.num_kv_heads, a.head_dim)
+        # One block more than is handed out: where the KV of padding rows goes.
+        shape = (a.num_layers, (num_blocks + 1) * block_size, a.num_kv_heads, a.head_dim)
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
         self._architecture, self._norms = a, norms
@@ -66,10 +67,10 @@ class TorchAttention:
         keys, values = self._keys[layer], self._values[layer]
         keys[self._slots] = self._rotate(key)
         values[self._slots] = value
-        groups = self._groups
-        return torch.cat(
-            [self._attend_group(g, query[g.rows], keys[g.slots], values[g.slots]) for g in groups]
-        )
+        out = qkv.new_zeros(len(qkv), a.num_heads * a.head_dim)  # of padding rows, too
+        for g in self._groups:
+            out[g.rows] = self._attend_group(g, query[g.rows], keys[g.slots], values[g.slots])
+        return out
 
     def move_slots(self, source: NDArray[np.int32], target: NDArray[np.int32]) -> None:
         """Ascending paths: no source is overwritten before it is read, so one gather does it."""
