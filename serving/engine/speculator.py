@@ -56,6 +56,7 @@ class Speculator:
         self._vocab_size = vocab_size
         self._features = features
         self._asked: dict[int, Sequence] = {}
+        self._opened: set[int] = set()  # sequences that a drafter has heard of
 
     def cap(self, seq: Sequence) -> int:
         """m: the most draft tokens worth verifying for this sequence in one step."""
@@ -77,6 +78,7 @@ class Speculator:
             max_depth=tuple(min(nodes, self._config.max_depth) for _, nodes in wanted),
             price=self._config.min_path_value,
         )
+        self._opened.update(message.key.seq_id for message in opens)
         for seq, _ in wanted:
             seq.num_drafted = len(seq.token_ids) - 1
         self._channel.submit(opens, propose)
@@ -94,8 +96,9 @@ class Speculator:
         return DraftRound(trees, proposal.compute_s, failures)
 
     def forget(self, sequences: Iterable[Sequence]) -> None:
-        """Sequences that ended or were preempted."""
-        keys = tuple(self._key(seq) for seq in sequences)
+        """Sequences that ended or were preempted. Of those that decoded plainly no drafter is told."""
+        keys = tuple(self._key(seq) for seq in sequences if seq.seq_id in self._opened)
+        self._opened.difference_update(key.seq_id for key in keys)
         if keys:
             self._channel.close(Close(keys))
 
