@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Callable
 from statistics import median
@@ -23,7 +22,7 @@ from serving.models.sources import resolve
 def run(options: argparse.Namespace) -> None:
     config = ServeConfig.load({"model": options.model})
     a = Architecture.from_folder(resolve(config.model, config.cache_dir))
-    dtype, threads = getattr(torch, options.dtype), os.cpu_count() or 1
+    dtype, threads = getattr(torch, options.dtype), config.engine.threads
     torch.set_num_threads(threads)
     ops = NativeLinearOps(a.rms_norm_eps, Kernels(dtype, config.cache_dir), threads)
     shapes = _shapes(a)

@@ -59,6 +59,11 @@ class EngineConfig(_Section):
         description="`native`: compiled CPU kernels; `torch`: runs anywhere; `auto`: native where it can.",
     )
 
+    @property
+    def threads(self) -> int:
+        """CPU threads of a process that computes: `num_threads`, or all cores that it may run on."""
+        return self.num_threads or len(os.sched_getaffinity(0))
+
 
 class SpeculationConfig(_Section):
     """How drafts are made and how many of their tokens are verified."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import platform
 import time
 from collections.abc import Sequence
@@ -64,7 +63,7 @@ class Placement:
 def choose_placement(config: ServeConfig, architecture: Architecture) -> Placement:
     """Device, dtype and kernels. On a CPU, dtype `auto` is decided by timing both on the model's shapes."""
     device = _device(config.engine)
-    threads = config.engine.num_threads or os.cpu_count() or 1
+    threads = config.engine.threads
     torch.set_num_threads(threads)
     dtypes = _dtypes(config.dtype, device)
     kernels = [_kernels(config, architecture, device, dtype) for dtype in dtypes]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from typing import Any, TypeVar, cast
 
 import ray
@@ -85,11 +84,6 @@ def shared_environment(config: ServeConfig) -> dict[str, str]:
     return environment
 
 
-def compute_threads(config: ServeConfig) -> int:
-    """Torch threads of a process that computes; Ray's default would be one, whatever the machine has."""
-    return config.engine.num_threads or len(os.sched_getaffinity(0))
-
-
 def drafter_environment(config: ServeConfig) -> dict[str, str]:
     """Prompt lookup computes nothing that threads could share; a head is a model."""
     if config.speculation.method == "prompt_lookup":
@@ -103,5 +97,6 @@ def compute_environment(config: ServeConfig) -> dict[str, str]:
     OpenMP threads that spin while they wait take a core from the processes they wait for: on two cores that
     halves both. Passive waiting costs microseconds.
     """
-    threads = {"OMP_NUM_THREADS": str(compute_threads(config)), "OMP_WAIT_POLICY": "passive"}
+    # Ray's default would be one thread, whatever the machine has.
+    threads = {"OMP_NUM_THREADS": str(config.engine.threads), "OMP_WAIT_POLICY": "passive"}
     return shared_environment(config) | threads
