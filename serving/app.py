@@ -27,9 +27,9 @@ HEALTH_CHECK_PERIOD_S = 1.0
 HEALTH_CHECK_TIMEOUT_S = 30.0
 # A drafter holds nothing that cannot be made again.
 DRAFTER_SHUTDOWN_S = 2.0
-# What is wrong at the first start (no such model, too little memory) is still wrong at the second; loaders
-# repeat by themselves what is worth repeating. A replica that has run before is restarted without limit.
-CONSTRUCTOR_TRIES = 1
+# A process may be killed while it starts; what is wrong with a model or a setting is still wrong at the third
+# try. A replica that has run before is restarted without limit.
+CONSTRUCTOR_TRIES = 3
 
 
 def build(args: dict[str, Any]) -> Application:

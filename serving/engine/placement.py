@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import platform
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import torch
 
@@ -133,16 +136,24 @@ def _no_native(a: Architecture, device: torch.device, dtype: torch.dtype) -> str
 def _fastest(config: ServeConfig, architecture: Architecture, candidates: list[Placement]) -> Placement:
     """By timing, once per machine and model: a later start must not compute in another precision."""
     remembered = config.cache_dir / "dtype" / f"{_machine_key(architecture, candidates)}.txt"
-    if remembered.exists():
-        name = remembered.read_text()
-        return next(placement for placement in candidates if placement.dtype_name == name)
-    fastest = min(candidates, key=lambda placement: _time_linear(architecture, placement))
-    with suppress(OSError):  # a cache folder that cannot be written costs only the memory
-        remembered.parent.mkdir(parents=True, exist_ok=True)
-        with remembered.open("x") as file:  # whoever is first decides for all
-            file.write(fastest.dtype_name)
-        return fastest
-    return _fastest(config, architecture, candidates) if remembered.exists() else fastest
+    if not remembered.exists():
+        fastest = min(candidates, key=lambda placement: _time_linear(architecture, placement))
+        try:
+            _remember(remembered, fastest.dtype_name)
+        except OSError:  # a cache folder that cannot be written costs only the memory
+            return fastest
+    name = remembered.read_text()
+    return next(placement for placement in candidates if placement.dtype_name == name)
+
+
+def _remember(path: Path, text: str) -> None:
+    """Whoever is first decides for all, and nobody reads half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", dir=path.parent) as file:
+        file.write(text)
+        file.flush()
+        with suppress(FileExistsError):
+            os.link(file.name, path)
 
 
 def _machine_key(architecture: Architecture, candidates: list[Placement]) -> str:

@@ -36,11 +36,14 @@ class Pool {
             workers_++;
             std::thread([this] { work(); }).detach();
         }
-        call_.store([](const void* b, int64_t i) { (*static_cast<const Body*>(b))(i); }, std::memory_order_relaxed);
-        body_.store(&body, std::memory_order_relaxed);
-        chunks_.store(chunks, std::memory_order_relaxed);
-        done_.store(0, std::memory_order_relaxed);
+        // The ticket of the last job goes before its description does: a late claim that has read half of each would
+        // otherwise succeed.
         const uint32_t epoch = uint32_t(ticket_.load(std::memory_order_relaxed) >> 32) + 1;
+        ticket_.store(uint64_t(epoch) << 32 | NONE_LEFT, std::memory_order_relaxed);
+        call_.store([](const void* b, int64_t i) { (*static_cast<const Body*>(b))(i); }, std::memory_order_release);
+        body_.store(&body, std::memory_order_release);
+        chunks_.store(chunks, std::memory_order_release);
+        done_.store(0, std::memory_order_relaxed);
         ticket_.store(uint64_t(epoch) << 32, std::memory_order_release);
         epoch_.store(epoch, std::memory_order_release);
         epoch_.notify_all();
@@ -50,15 +53,16 @@ class Pool {
 
   private:
     typedef void (*Call)(const void*, int64_t);
+    static constexpr uint64_t NONE_LEFT = 0xffffffffu;  // no job has as many chunks
 
     // Claim and run chunks of job `epoch` until none is left. A claim names the job it belongs to, so that one made
     // late, after the job has ended, fails; and a job cannot end while a claimed chunk runs.
     void help(uint32_t epoch) {
         for (;;) {
             uint64_t ticket = ticket_.load(std::memory_order_acquire);
-            const Call call = call_.load(std::memory_order_relaxed);
-            const void* body = body_.load(std::memory_order_relaxed);
-            const int64_t chunks = chunks_.load(std::memory_order_relaxed), chunk = uint32_t(ticket);
+            const Call call = call_.load(std::memory_order_acquire);
+            const void* body = body_.load(std::memory_order_acquire);
+            const int64_t chunks = chunks_.load(std::memory_order_acquire), chunk = uint32_t(ticket);
             if (uint32_t(ticket >> 32) != epoch || chunk >= chunks) return;
             if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
             call(body, chunk);
