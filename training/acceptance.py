@@ -81,7 +81,7 @@ class Judge:
     @torch.no_grad()
     def guesses(self, batch: Batch) -> Guesses:
         steps = len(batch.valid)
-        hidden = unroll(self.head, batch, self.borrowed.embeddings, steps, self.borrowed.dtype)
+        hidden = unroll(self.head, batch, self.borrowed.embeddings, self.borrowed.dtype)
         right, confidence = torch.zeros_like(batch.valid), torch.zeros(0)
         for step in range(steps):
             guess = self._guess(hidden[step])

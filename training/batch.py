@@ -75,6 +75,10 @@ class Batch:
     def num_chains(self) -> int:
         return len(self.chain_rows)
 
+    @property
+    def steps(self) -> int:
+        return len(self.valid)
+
     def to(self, device: torch.device) -> Batch:
         moved = {
             name: getattr(self, name).to(device) for name in self.__dataclass_fields__ if name != "spans"

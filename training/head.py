@@ -5,6 +5,7 @@ Parameters are float32; products run in `Compute.dtype`, the residual stream and
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import torch
@@ -118,7 +119,7 @@ class _Eagle3Layer(_Layer):
         self.input_layernorm = RMSNorm(c.hidden_size, c.rms_norm_eps)
 
 
-class Head(nn.Module):
+class Head(nn.Module, ABC):
     """What the unrolled draft needs of either kind. All hidden states are float32 [N, d]."""
 
     layer: _Layer
@@ -128,27 +129,27 @@ class Head(nn.Module):
         self.config = config
         self.rotary = Rotary(config.rope, config.head_dim, max_positions)
 
+    @abstractmethod
     def fuse(self, streams: Tensor, dtype: torch.dtype) -> Tensor:
         """streams: bf16 [N, streams, hidden] as captured. Returns the first step's hidden states."""
-        raise NotImplementedError
 
-    def weights(self, dtype: torch.dtype) -> Weights:
-        raise NotImplementedError
+    @abstractmethod
+    def weights(self, dtype: torch.dtype) -> Weights: ...
 
+    @abstractmethod
     def token_part(self, embeds: Tensor, weights: Weights) -> Tensor:
         """What a token adds to the layer's input: the same in every step and chain that is fed the token."""
-        raise NotImplementedError
 
-    def layer_input(self, token_part: Tensor, hidden: Tensor, weights: Weights) -> LayerInput:
-        raise NotImplementedError
+    @abstractmethod
+    def layer_input(self, token_part: Tensor, hidden: Tensor, weights: Weights) -> LayerInput: ...
 
+    @abstractmethod
     def head_input(self, hidden: Tensor) -> Tensor:
         """What the output projection is applied to: [N, d]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def output_weight(self, borrowed: Tensor) -> Tensor:
         """[draft, d], the output projection; `borrowed` is the target's, for heads without their own."""
-        raise NotImplementedError
 
     def project(self, inputs: LayerInput, positions: Tensor) -> Projected:
         return self._split(inputs.projected(slice(None), slice(None)), None, positions, positions)

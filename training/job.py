@@ -107,8 +107,8 @@ def initial_head(job: Job, target: TargetFolder) -> TrainedHead:
 
 def _objective(recipe: Recipe, borrowed: Borrowed) -> Objective:
     if recipe.method == "eagle3":
-        return CrossEntropy(borrowed, recipe.draft_steps)
-    return FeatureRegression(borrowed, recipe.draft_steps, HASS_TOP if recipe.method == "hass" else 0)
+        return CrossEntropy(borrowed)
+    return FeatureRegression(borrowed, HASS_TOP if recipe.method == "hass" else 0)
 
 
 @dataclass(slots=True)

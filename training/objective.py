@@ -65,11 +65,14 @@ class Borrowed:
 
 class Objective(Protocol):
     def count(self, batch: Batch) -> Tensor:
-        """[S], how many positions each step's loss sums over."""
+        """[S], how many positions each of the batch's steps sums its loss over."""
         ...
 
     def backward(self, head: Head, batch: Batch, scale: Tensor, chance: torch.Generator) -> StepSums:
-        """Add the gradients of sum_s scale[s] * loss[s]; loss[s] sums over the counted positions."""
+        """Add the gradients of sum_s scale[s] * loss[s]; loss[s] sums over the counted positions.
+
+        scale: [S] for the batch's own steps.
+        """
         ...
 
 
@@ -78,13 +81,12 @@ class CrossEntropy:
     """EAGLE-3: the target's distribution at every step of the draft."""
 
     borrowed: Borrowed
-    steps: int
 
     def count(self, batch: Batch) -> Tensor:
         return self.borrowed.counted(batch).sum(-1)
 
     def backward(self, head: Head, batch: Batch, scale: Tensor, chance: torch.Generator) -> StepSums:
-        hidden = unroll(head, batch, self.borrowed.embeddings, self.steps, self.borrowed.dtype)
+        hidden = unroll(head, batch, self.borrowed.embeddings, self.borrowed.dtype)
         sums = _cross_entropy(self.borrowed, head, hidden, batch, scale, TargetShape())
         (sums.loss * scale).sum().backward()
         return sums
@@ -96,7 +98,6 @@ class FeatureRegression:
     target's ten likeliest tokens on top it is HASS (arXiv 2408.15766)."""
 
     borrowed: Borrowed
-    steps: int
     top: int
 
     def count(self, batch: Batch) -> Tensor:
@@ -108,7 +109,6 @@ class FeatureRegression:
             head,
             batch,
             self.borrowed.embeddings,
-            self.steps,
             self.borrowed.dtype,
             (NOISE * noise).to(batch.streams.device),
         )
@@ -123,7 +123,7 @@ class FeatureRegression:
         """[S], sums over the counted positions of the mean over features."""
         features, counted = self.borrowed.features(batch.final), self.borrowed.counted(batch)
         sums = []
-        for step in range(self.steps):
+        for step in range(batch.steps):
             compared = batch.num_chains - step
             error = F.smooth_l1_loss(hidden[step, :compared], features[step:], reduction="none").mean(-1)
             sums.append((error * counted[step, :compared]).sum())

@@ -72,8 +72,8 @@ def positive(text: str) -> int:
 
 def share(text: str) -> float:
     value = float(text)
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not in [0, 1)")
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not in [0, 1]")
     return value
 
 

@@ -31,6 +31,7 @@ class Recipe:
     dtype: str
     draft_vocab_size: int
     draft_steps: int
+    deep_share: float
     step_decay: float
     epochs: int
     batch_tokens: int
@@ -62,6 +63,7 @@ class Recipe:
         return LoopSettings(
             self.micro_tokens,
             self.draft_steps,
+            self.deep_share,
             self.step_decay,
             self.seed,
             device,
@@ -91,6 +93,12 @@ def add_recipe(parser: ArgumentParser) -> None:
     add("--method", choices=["eagle3", "eagle1", "hass"], default="eagle3")
     add("--no-fusion", dest="fusion", action="store_false", help="EAGLE-3 on the last layer's feature alone")
     add("--ttt-steps", type=positive, help="steps of training-time test (eagle3: 4, hass: 3, eagle1: 1)")
+    add(
+        "--deep-share",
+        type=share,
+        default=1.0,
+        help="share of conversations, drawn anew in every step, that are drafted beyond the first draft step",
+    )
     add("--step-decay", type=rate, default=0.8, help="weight of step i is this to the power i")
     add("--dtype", choices=["bfloat16", "float32"], default="bfloat16", help="of matrix products")
     add("--draft-vocab-size", type=positive, default=6144)

@@ -15,11 +15,10 @@ def unroll(
     head: Head,
     batch: Batch,
     embeddings: Tensor,
-    steps: int,
     dtype: torch.dtype,
     noise: Tensor | None = None,
 ) -> Tensor:
-    """Hidden states before the final norm, float32 [steps, R, d].
+    """Hidden states before the final norm, float32 [S, R, d].
 
     Tokens are those of the text at every step; only the hidden state recurses (EAGLE-3, section 3.2). Step i
     of a chain stands at rotary position t + i. embeddings: [vocab, d], the target's. noise: [T, d], added to
@@ -38,7 +37,7 @@ def unroll(
 
     own: list[tuple[Tensor, Tensor]] = []
     outputs, positions = [hidden], batch.positions[batch.chain_rows]
-    for step in range(1, steps):
+    for step in range(1, batch.steps):
         inputs = head.layer_input(token_part[batch.chain_tokens[step]], hidden, weights)
         now = head.project(inputs, positions + step)
         own.append((now.key, now.value))

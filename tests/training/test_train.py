@@ -55,22 +55,36 @@ def log(out: Path) -> list[list[str]]:
         return [[v for k, v in row.items() if k != "tokens_per_s"] for row in csv.DictReader(file)]
 
 
+@pytest.mark.parametrize("more", [(), ("--deep-share", "0.5")], ids=["whole", "half-deep"])
 def test_interrupted_run_resumes_to_the_same_weights(
-    tmp_path: Path, target_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, target_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
 ) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    assert command(monkeypatch, target_path, data, whole) == 0
+    assert command(monkeypatch, target_path, data, whole, *more) == 0
     with monkeypatch.context() as patch:
         interrupt_after(patch, 3)
-        assert command(patch, target_path, data, cut) == 0
+        assert command(patch, target_path, data, cut, *more) == 0
     assert not (cut / "head").exists()
     assert len(log(cut)) == 3
-    assert command(monkeypatch, target_path, data, cut, "--resume") == 0
+    assert command(monkeypatch, target_path, data, cut, "--resume", *more) == 0
 
-    heads = [load_file(out / "head" / "model.safetensors") for out in (whole, cut)]
-    assert all(torch.equal(heads[0][name], heads[1][name]) for name in heads[0])
-    assert heads[0].keys() == heads[1].keys()
+    assert same_heads(whole, cut)
     assert log(cut) == log(whole)
+
+
+def test_drafts_of_one_step_train_what_a_run_without_training_time_test_does(
+    tmp_path: Path, target_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shallow, one = tmp_path / "shallow", tmp_path / "one"
+    assert command(monkeypatch, target_path, data, shallow, "--deep-share", "0") == 0
+    assert command(monkeypatch, target_path, data, one, "--ttt-steps", "1") == 0
+    assert same_heads(shallow, one)
+
+
+def same_heads(*runs: Path) -> bool:
+    heads = [load_file(out / "head" / "model.safetensors") for out in runs]
+    assert heads[0].keys() == heads[1].keys()
+    return all(torch.equal(heads[0][name], heads[1][name]) for name in heads[0])
 
 
 def test_training_learns(

@@ -77,7 +77,7 @@ def test_every_chain_is_a_draft_of_its_own(kind: Kind, target: Target, target_fo
     examples = [Example(text, target.capture(text, LAYERS)) for text in texts]
     embeddings = target_folder.embeddings().float()
     batch = pack(examples, STEPS)
-    ours = unroll(head, batch, embeddings, STEPS, torch.float32)
+    ours = unroll(head, batch, embeddings, torch.float32)
 
     compared = 0
     for example, span in zip(examples, batch.spans, strict=True):
