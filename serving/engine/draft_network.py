@@ -13,6 +13,7 @@ from torch import Tensor
 from serving.drafting.messages import Extend
 from serving.engine.features import from_wire
 from serving.models.decoder import Attend
+from serving.models.linear import Likeliest
 
 
 class DraftNetwork(Protocol):
@@ -25,8 +26,8 @@ class DraftNetwork(Protocol):
         """token_ids int64 [rows], hidden [rows, d] -> [rows, d]: gives logits, and is fed back."""
         ...
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        """float32 [rows, draft_vocab], valid until the next call."""
+    def likeliest(self, hidden: Tensor, count: int) -> Likeliest:
+        """The `count` likeliest of each row's next tokens, as ids of the draft vocabulary."""
         ...
 
 

@@ -144,12 +144,11 @@ class HeadDrafter(Drafter):
         return [each.tree.tree(each.key.seq_id, each.base_len) for each in growing]
 
     def _offer(self, level: list[tuple[_Growing, list[int]]], hidden: Tensor) -> None:
-        """Children of every node of the level, from its output's logits."""
+        """Children of every node of the level, from its output."""
         rows = [each.hidden_row[node] for each, nodes in level for node in nodes]
-        logits = self._network.logits(hidden[rows] if len(rows) != len(hidden) else hidden)
-        top = logits.topk(min(self._growth.width, logits.shape[1]), dim=-1)
-        log_q = (top.values - logits.logsumexp(-1, keepdim=True)).cpu().numpy()
-        token_ids = self._network.target_ids[top.indices].cpu().numpy()
+        top = self._network.likeliest(_chosen(hidden, rows), self._growth.width)
+        log_q = top.log_probs.cpu().numpy()
+        token_ids = self._network.target_ids[top.ids].cpu().numpy()
         start = 0
         for each, nodes in level:
             end = start + len(nodes)
@@ -159,7 +158,7 @@ class HeadDrafter(Drafter):
     def _expand(self, growing: list[_Growing], hidden: Tensor, depth: int) -> Tensor:
         """Feed each frontier node with its parent's output. Returns the outputs, in the frontier's order."""
         sources = [each.hidden_row[node.parent] for each in growing for node in each.frontier]
-        outputs = self._forward([each.expand(depth) for each in growing], hidden[sources])
+        outputs = self._forward([each.expand(depth) for each in growing], _chosen(hidden, sources))
         for each, first in zip(growing, _starts(len(each.frontier) for each in growing), strict=False):
             each.expanded(first)
         return outputs
@@ -215,6 +214,11 @@ def _chunks(growing: Iterable[_Growing]) -> Iterator[list[_Piece]]:
                 chunk, room = [], MAX_ROWS
     if chunk:
         yield chunk
+
+
+def _chosen(hidden: Tensor, rows: list[int]) -> Tensor:
+    """hidden[rows], without a copy where that is all of it."""
+    return hidden if rows == list(range(len(hidden))) else hidden[rows]
 
 
 def _starts(counts: Iterable[int]) -> Iterator[int]:

@@ -227,6 +227,68 @@ void linear(void* out, const T* x, const T* norm_weight, T* normed, float eps, c
     });
 }
 
+// out[r] = norm of x[r]; rows lie ldo and ldx elements apart.
+template <class T>
+void norm_rows(T* out, const T* x, const T* weight, float eps, int64_t rows, int64_t n, int64_t ldo, int64_t ldx) {
+    for (int64_t r = 0; r < rows; r++) rms_norm_row(out + r * ldo, x + r * ldx, weight, n, eps);
+}
+
+// ---------------------------------------------------------------------------------------------- likeliest tokens
+
+inline v16f larger(v16f a, v16f b) { return a > b ? a : b; }
+
+// The last vector of a row, filled up with -inf.
+inline v16f load_padded(const float* in, int64_t left) {
+    if (left >= LANES) return load(in);
+    v16f out = splat(-INFINITY);
+    for (int64_t i = 0; i < left; i++) out[i] = in[i];
+    return out;
+}
+
+struct Best {  // the `count` largest so far, falling; of equals the first
+    float* values;
+    int64_t* ids;
+    int64_t count;
+
+    void offer(float value, int64_t id) {
+        int64_t place = count - 1;
+        for (; place > 0 && values[place - 1] < value; place--) {
+            values[place] = values[place - 1];
+            ids[place] = ids[place - 1];
+        }
+        values[place] = value;
+        ids[place] = id;
+    }
+};
+
+// The largest of a row with their log-softmax. A row with a NaN gives NaN in all places.
+inline void likeliest_row(const float* x, int64_t n, Best best) {
+    constexpr int64_t BLOCK = 16 * LANES;  // one look at its lanes' maxima tells whether it has anything to offer
+    for (int64_t i = 0; i < best.count; i++) best.values[i] = -INFINITY, best.ids[i] = 0;
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        const int64_t end = start + BLOCK < n ? start + BLOCK : n;
+        v16f most = splat(-INFINITY);
+        for (int64_t i = start; i < end; i += LANES) most = larger(load_padded(x + i, end - i), most);
+        bool any = false;
+        for (int i = 0; i < LANES; i++) any |= most[i] > best.values[best.count - 1];
+        if (!any) continue;
+        for (int64_t i = start; i < end; i++)
+            if (x[i] > best.values[best.count - 1]) best.offer(x[i], i);
+    }
+    const float top = best.values[0];
+    v16f sums{};
+    for (int64_t i = 0; i < n; i += LANES) sums += exp_nonpositive(load_padded(x + i, n - i) - top);
+    const float normaliser = top + std::log(sum_lanes(sums));
+    for (int64_t i = 0; i < best.count; i++) best.values[i] -= normaliser;
+}
+
+void likeliest(const float* logits, int64_t rows, int64_t n, int64_t ld, int64_t count, int64_t* ids, float* logs,
+               int threads) {
+    parallel_for(threads, rows, 1, [&](int64_t r) {
+        likeliest_row(logits + r * ld, n, Best{logs + r * count, ids + r * count, count});
+    });
+}
+
 // ---------------------------------------------------------------------------------------------- attention
 //
 // Cache of one layer: keys [block][kv head][slot / 16][D / WIDTH][16][WIDTH], values [block][kv head][slot][D].
@@ -507,6 +569,10 @@ void move_slots(const Shape& s, int64_t layers, int64_t layer_stride, T* keys, T
                                        int64_t max_slots, int threads) {                                              \
         attention<T>(*s, *step, qkv, keys, values, out, q_norm, k_norm, eps, rope, max_slots, threads);               \
     }                                                                                                                 \
+    extern "C" void norm_rows_##SUFFIX(T* out, const T* x, const T* weight, float eps, int64_t rows, int64_t n,       \
+                                       int64_t ldo, int64_t ldx) {                                                    \
+        norm_rows<T>(out, x, weight, eps, rows, n, ldo, ldx);                                                         \
+    }                                                                                                                 \
     extern "C" void move_slots_##SUFFIX(const Shape* s, int64_t layers, int64_t layer_stride, T* keys, T* values,     \
                                         const int32_t* from, const int32_t* to, int64_t count) {                      \
         move_slots<T>(*s, layers, layer_stride, keys, values, from, to, count);                                       \
@@ -514,3 +580,8 @@ void move_slots(const Shape& s, int64_t layers, int64_t layer_stride, T* keys, T
 
 EXPORT(float, float32)
 EXPORT(bf16, bfloat16)
+
+extern "C" void likeliest_float32(const float* logits, int64_t rows, int64_t n, int64_t ld, int64_t count, int64_t* ids,
+                                  float* logs, int threads) {
+    likeliest(logits, rows, n, ld, count, ids, logs, threads);
+}

@@ -64,6 +64,8 @@ class Kernels:
             library, f"attention_{suffix}", shape, step, *[pointer] * 6, c_float, pointer, size, c_int
         )
         self.move_slots = _function(library, f"move_slots_{suffix}", shape, size, size, *[pointer] * 4, size)
+        self.norm_rows = _function(library, f"norm_rows_{suffix}", *[pointer] * 3, c_float, *[size] * 4)
+        self.likeliest = _function(library, "likeliest_float32", pointer, *[size] * 4, *[pointer] * 2, c_int)
         self.dtype = dtype
 
 

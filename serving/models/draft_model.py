@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from serving.models.decoder import Attend, Decoder
+from serving.models.linear import Likeliest
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +28,6 @@ class DraftModel:
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 [rows, len(target_ids)], valid until the next call."""
         return self.decoder.logits(hidden)[:, : len(self.target_ids)]
+
+    def likeliest(self, hidden: Tensor, count: int) -> Likeliest:
+        return self.decoder.ops.likeliest(self.logits(hidden), count)

@@ -6,8 +6,9 @@ large ones (per-operation overhead is half of a small model's step there).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +25,13 @@ class Linear:
     bias: Tensor | None
     in_features: int
     out_features: int
+
+
+class Likeliest(NamedTuple):
+    """The largest logits of each row, falling: ids, int64, and log-softmax, float32, both [rows, count]."""
+
+    ids: Tensor
+    log_probs: Tensor
 
 
 class LinearOps(Protocol):
@@ -57,6 +65,14 @@ class LinearOps(Protocol):
         """Rows of the layer's weight: [rows, in]."""
         ...
 
+    def norms(self, parts: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        """Each (x, norm) normed by itself, side by side: [rows, sum of the widths]."""
+        ...
+
+    def likeliest(self, logits: Tensor, count: int) -> Likeliest:
+        """Of `logits`, float32 [rows, n]. A row that has a NaN gives NaN."""
+        ...
+
 
 class TorchLinearOps:
     """Plain torch, any device and dtype."""
@@ -87,6 +103,13 @@ class TorchLinearOps:
 
     def embed(self, token_ids: Tensor, layer: Linear) -> Tensor:
         return layer.weight[token_ids]
+
+    def norms(self, parts: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        return torch.cat([F.rms_norm(x, norm.shape, norm, self.eps) for x, norm in parts], dim=-1)
+
+    def likeliest(self, logits: Tensor, count: int) -> Likeliest:
+        top = logits.topk(min(count, logits.shape[1]), dim=-1)
+        return Likeliest(top.indices, top.values - logits.logsumexp(-1, keepdim=True))
 
 
 class NativeLinearOps:
@@ -135,6 +158,37 @@ class NativeLinearOps:
     def embed(self, token_ids: Tensor, layer: Linear) -> Tensor:
         rows = layer.weight[token_ids // LANES, :, token_ids % LANES]  # [rows, in / unit, unit]
         return rows.flatten(1)
+
+    def norms(self, parts: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        rows, dtype, width = len(parts[0][0]), self.kernels.dtype, sum(x.shape[1] for x, _ in parts)
+        out, start = torch.empty(rows, width, dtype=dtype), 0
+        for x, norm in parts:
+            assert x.dtype == norm.dtype == dtype
+            assert x.stride(1) == 1
+            at, size = out.data_ptr() + start * dtype.itemsize, x.shape[1]
+            self.kernels.norm_rows(
+                at, x.data_ptr(), norm.data_ptr(), self.eps, rows, size, width, x.stride(0)
+            )
+            start += size
+        return out
+
+    def likeliest(self, logits: Tensor, count: int) -> Likeliest:
+        assert logits.dtype == torch.float32
+        assert logits.stride(1) == 1
+        rows, outputs = logits.shape
+        count = min(count, outputs)
+        ids, log_probs = torch.empty(rows, count, dtype=torch.int64), torch.empty(rows, count)
+        self.kernels.likeliest(
+            logits.data_ptr(),
+            rows,
+            outputs,
+            logits.stride(0),
+            count,
+            ids.data_ptr(),
+            log_probs.data_ptr(),
+            self.threads,
+        )
+        return Likeliest(ids, log_probs)
 
     def _strips(self, weight: Tensor) -> Tensor:
         """[out, in] -> [out / 16, in / unit, 16, unit], the last strip padded with zeros."""

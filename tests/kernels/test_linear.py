@@ -196,3 +196,45 @@ def test_bfloat16_rounds_to_nearest_even() -> None:
     out = torch.zeros(len(x), 16, dtype=torch.bfloat16)
     native(torch.bfloat16).add_linear(out, x, native(torch.bfloat16).pack(weight))
     assert torch.equal(out[:, 0], pairs.float().sum(1).bfloat16())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_norms_side_by_side(dtype: torch.dtype) -> None:
+    streams = activations(5, 3 * 48, dtype).view(5, 3, 48)
+    weights = (torch.rand(3, 48) + 0.5).to(dtype)
+    parts = tuple(zip(streams.unbind(1), weights.unbind(0), strict=True))
+    expected = TorchLinearOps(EPS).norms(parts)
+    torch.testing.assert_close(
+        native(dtype).norms(parts), expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("outputs", [5, 16, 1000, 6144])
+@pytest.mark.parametrize("count", [1, 4, 8, 64])
+def test_likeliest_tokens_are_those_of_torch(outputs: int, count: int, threads: int) -> None:
+    torch.manual_seed(outputs)
+    logits = (torch.randn(7, outputs + 3) * 8)[:, :outputs]
+    logits[2] = logits[2].sort().values
+    logits[3] = logits[3].sort(descending=True).values
+    logits[4, ::2] = -torch.inf
+    ours, torchs = (
+        ops.likeliest(logits, count) for ops in (native(torch.float32, threads), TorchLinearOps(EPS))
+    )
+    finite = torchs.log_probs.isfinite()
+    assert torch.equal(ours.ids[finite], torchs.ids[finite])
+    torch.testing.assert_close(ours.log_probs[finite], torchs.log_probs[finite], rtol=0, atol=2e-6)
+    assert not ours.log_probs[~finite].isfinite().any()
+
+
+def test_of_equally_likely_tokens_the_first_is_named_first() -> None:
+    logits = torch.tensor([[1.0, 3.0, 3.0, 2.0, 3.0] * 20])
+    assert native(torch.float32).likeliest(logits, 4).ids.tolist() == [[1, 2, 4, 6]]
+
+
+def test_a_row_that_is_not_finite_has_no_likeliest_tokens() -> None:
+    logits = torch.zeros(3, 40)
+    logits[0, 17], logits[1, 3] = torch.nan, torch.inf
+    log_probs = native(torch.float32).likeliest(logits, 3).log_probs
+    assert not log_probs[:2].isfinite().any()
+    assert log_probs[2].isfinite().all()

@@ -13,7 +13,7 @@ from serving.models.heads.config import HeadConfig
 from serving.models.heads.layer import HeadLayer
 from serving.models.heads.vocabulary import sayable, target_ids
 from serving.models.heads.weights import HeadWeights
-from serving.models.linear import Linear, LinearOps
+from serving.models.linear import Likeliest, Linear, LinearOps
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +61,18 @@ class Eagle3Head:
         """token_ids int64 [rows], hidden [rows, d] -> [rows, d], what the next step takes as hidden."""
         hidden = hidden.to(self.norm.dtype)
         embedded = F.embedding(token_ids, self.embedding).to(hidden.dtype)
-        normed = self._normed(hidden, self.hidden_norm)
-        both = torch.cat((self._normed(embedded, self.input_norm), normed), -1)
-        residual = normed if self.norm_before_residual else hidden.clone()
+        both = self.ops.norms(((embedded, self.input_norm), (hidden, self.hidden_norm)))
+        residual = (both[:, -hidden.shape[1] :] if self.norm_before_residual else hidden).clone(
+            memory_format=torch.contiguous_format
+        )
         self.layer.add_to(residual, both, attend)
-        return self._normed(residual, self.norm) if self.norm_output else residual
+        return self.ops.norms(((residual, self.norm),)) if self.norm_output else residual
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 [rows, draft_vocab], valid until the next call."""
         return self.ops.norm_logits(hidden, None if self.norm_output else self.norm, self.lm_head)
 
-    def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, weight.shape, weight, self.ops.eps)
+    @torch.inference_mode()
+    def likeliest(self, hidden: Tensor, count: int) -> Likeliest:
+        return self.ops.likeliest(self.logits(hidden), count)

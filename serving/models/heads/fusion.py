@@ -61,9 +61,10 @@ class Eagle3Fusion:
     @torch.inference_mode()
     def fuse(self, streams: Tensor) -> Tensor:
         if self.norms:
-            parts = zip(streams.unbind(1), self.norms, strict=True)
-            streams = torch.stack([F.rms_norm(x, w.shape, w, self.ops.eps) for x, w in parts], dim=1)
-        return self.ops.norm_linear(streams.flatten(1), self.joint_norm, self.fc)
+            fed = self.ops.norms(tuple(zip(streams.unbind(1), self.norms, strict=True)))
+        else:
+            fed = streams.flatten(1)
+        return self.ops.norm_linear(fed, self.joint_norm, self.fc)
 
 
 @dataclass(frozen=True, slots=True)
