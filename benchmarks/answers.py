@@ -96,12 +96,16 @@ class System(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A way to answer. baseline: the name of the method that is plain decoding by the same way."""
+    """A way to answer. baseline: the name of the method that is plain decoding by the same way.
+
+    through: "engine" (in this process), "http" or "transformers".
+    """
 
     name: str
     system: System
     num_speculative_tokens: int | None
     baseline: str
+    through: str
 
     def run(self, prompts: Sequence[Prompt]) -> Wave:
         return self.system.run(prompts, self.num_speculative_tokens)

@@ -11,8 +11,8 @@ from benchmarks.answers import Answer, Prompt, Snapshot, Wave, Window
 from benchmarks.errors import BenchmarkError
 from serving.config import ServeConfig
 from serving.drafting.colocated import ColocatedChannel
-from serving.drafting.prompt_lookup import PromptLookupDrafter
 from serving.engine.build import build_engine
+from serving.replicas.drafters import build_drafter
 from serving.router.tokenizer import Tokenizer
 from serving.types import FinishReason, GenerationRequest, SamplingParams, SpeculationStats, TokenDelta
 
@@ -21,7 +21,7 @@ class InProcess:
     """A System. Raises what building an engine raises."""
 
     def __init__(self, config: ServeConfig, max_tokens: int) -> None:
-        channel = ColocatedChannel(PromptLookupDrafter(config.speculation))
+        channel = ColocatedChannel(build_drafter(config))
         self.engine = build_engine(config, channel, incarnation="benchmark")
         card = self.engine.card()
         self._tokenizer = Tokenizer(card.tokenizer_json)

@@ -1,43 +1,59 @@
-"""Section `breakdown`: where a step's time goes while eight requests decode."""
+"""Section `breakdown`: where a step's time goes while one request decodes, and while eight do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.answers import Method, Window
 from benchmarks.report import Row
 from benchmarks.speed.asked import Asked
-from benchmarks.speed.batch import MIXED
+from benchmarks.speed.batch import MIXED, num_waves
 from benchmarks.speed.rotation import rotated
 
 SECTION = "breakdown"
-REQUESTS = 8
+SIZES = (1, 8)
 # In the order of a step; `rest` is what the step loop does between steps, and what no phase covers.
 PHASES = ("schedule", "draft", "wire", "forward", "sample", "compact", "output")
 REST = "rest"
 
 
+# windows[method, requests]
+Windows = Mapping[tuple[str, int], list[Window]]
+
+
+def methods_at(size: int, methods: Sequence[Method]) -> list[Method]:
+    """Over HTTP a request alone has no window: asking for its ends would disturb it."""
+    return [method for method in methods if size > 1 or method.through == "engine"]
+
+
+def waves_at(size: int) -> int:
+    return num_waves(max(SIZES), size)
+
+
 def run_waves(
     asked: list[Asked], methods: Sequence[Method], repeats: int, tick: Callable[[], object]
-) -> dict[str, list[Window]]:
-    """Windows by method. `tick` is called after every wave."""
-    windows: dict[str, list[Window]] = {method.name: [] for method in methods}
+) -> Windows:
+    """`tick` is called after every wave."""
+    windows: dict[tuple[str, int], list[Window]] = {}
     for repeat in range(repeats):
-        for method in rotated(methods, repeat):
-            window = method.run([question.prompt for question in asked]).window
-            if window is not None:
-                windows[method.name].append(window)
-            tick()
+        for size in SIZES:
+            for index in range(waves_at(size)):
+                prompts = [question.prompt for question in asked[index * size : (index + 1) * size]]
+                for method in rotated(methods_at(size, methods), repeat + index):
+                    window = method.run(prompts).window
+                    if window is not None:
+                        windows.setdefault((method.name, size), []).append(window)
+                    tick()
     return windows
 
 
-def breakdown_rows(windows: dict[str, list[Window]]) -> list[Row]:
+def breakdown_rows(windows: Windows) -> list[Row]:
     """None for a method whose answers were too short to be decoded together."""
     return [
-        Row(SECTION, MIXED, method, REQUESTS, special=_special(of_method))
-        for method, of_method in windows.items()
-        if sum(window.steps for window in of_method)
+        Row(SECTION, MIXED, method, size, special=_special(each))
+        for (method, size), each in sorted(windows.items(), key=lambda item: item[0][1])
+        if sum(window.steps for window in each)
     ]
 
 
@@ -51,4 +67,5 @@ def _special(windows: list[Window]) -> dict[str, Any]:
         "step_ms": step_ms,
         "phases_ms": phases | {REST: step_ms - sum(phases.values())},
         "overhead_share": outside / step_ms,
+        "draft_share": phases["draft"] / phases["forward"],
     }

@@ -12,7 +12,7 @@ from benchmarks.errors import BenchmarkError
 from benchmarks.questions import FORMAT
 
 TASKS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "cnn_dm", "natural_questions")
-SECTIONS = ("memory", "tasks", "transformers", "batch", "breakdown")
+SECTIONS = ("memory", "tasks", "transformers", "batch", "breakdown", "tau")
 WAYS = ("engine", "http")
 DTYPES = ("auto", "bfloat16", "float32", "float16")
 FIGURE_FORMATS = (".png", ".svg", ".pdf")
@@ -30,6 +30,8 @@ class Options:
     concurrency: tuple[int, ...]
     model: str
     dtype: str
+    head: str | None
+    set: tuple[str, ...]
     through: tuple[str, ...]
     sections: tuple[str, ...]
     json: Path | None
@@ -38,13 +40,28 @@ class Options:
     @classmethod
     def of(cls, parsed: argparse.Namespace) -> Options:
         """Raises BenchmarkError where an output could not be written when the work is done."""
-        options = cls(**{field.name: getattr(parsed, field.name) for field in fields(cls)})
+        options = cls(
+            **{field.name: getattr(parsed, field.name) for field in fields(cls)} | {"set": tuple(parsed.set)}
+        )
         for path in (options.json, options.figure):
             if path is not None and not path.absolute().parent.is_dir():
                 raise BenchmarkError(f"{path}: there is no folder {path.absolute().parent}")
         if options.figure is not None and options.figure.suffix not in FIGURE_FORMATS:
             raise BenchmarkError(f"{options.figure}: a figure must end in {', '.join(FIGURE_FORMATS)}")
         return options
+
+    @property
+    def has_head(self) -> bool:
+        """Whether an EAGLE-3 head is compared: the one that is named, or the default model's own."""
+        return self.head is not None or self.model == "default"
+
+    @property
+    def measures_tau(self) -> bool:
+        return "tau" in self.sections and self.has_head
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return dict(setting.split("=", 1) for setting in self.set)
 
     @property
     def asks_one_by_one(self) -> bool:
@@ -69,6 +86,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--repeats", type=_count, default=2, help="times that every question is asked by every method")
     add("--concurrency", type=_counts, default="1,8,16", help="requests at once, in section batch")
     add("--model", default="default", help="as in the service's settings")
+    add("--head", help="EAGLE-3 head to compare (the default model brings one)")
+    add(
+        "--set",
+        type=_setting,
+        nargs="+",
+        default=(),
+        metavar="KEY=VALUE",
+        help="settings of all services and engines, as of `serve run`",
+    )
     add("--dtype", choices=DTYPES, default="auto", help="of all methods; auto: the faster on this machine")
     add(
         "--through", type=_names(WAYS), default=",".join(WAYS), help="engine: in process; http: whole service"
@@ -83,6 +109,12 @@ def _count(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return value
+
+
+def _setting(text: str) -> str:
+    if not text.partition("=")[0] or "=" not in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return text
 
 
 def _counts(text: str) -> tuple[int, ...]:

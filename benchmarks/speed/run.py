@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from benchmarks.questions import Question, read_questions
 from benchmarks.report import Row, write_report
-from benchmarks.speed import batch, breakdown, footprint, tasks
+from benchmarks.speed import batch, breakdown, footprint, tasks, tau
 from benchmarks.speed.asked import mixed
 from benchmarks.speed.methods import TRANSFORMERS
 from benchmarks.speed.options import Options
@@ -66,6 +66,7 @@ def _settings(options: Options) -> dict[str, Any]:
         "dtype": options.dtype,
         "speculation.method": "prompt_lookup",
         "speculation.placement": "pool",
+        **options.settings,
     }
 
 
@@ -108,8 +109,10 @@ def _run_sections(options: Options, bench: Bench, tick: Tick) -> list[Row]:
         loads = batch.run_loads(asked, served, options.concurrency, options.repeats, tick)
         rows += batch.batch_rows(asked, loads, served, bench.comparer)
     if breakdown.SECTION in options.sections:
-        asked = mixed(bench.tasks, breakdown.REQUESTS)
+        asked = mixed(bench.tasks, max(breakdown.SIZES))
         rows += breakdown.breakdown_rows(breakdown.run_waves(asked, served, options.repeats, tick))
+    if tau.SECTION in options.sections:
+        rows += tau.measure_tau(bench.tasks, bench.wide, tick)
     return rows
 
 

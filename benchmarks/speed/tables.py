@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from benchmarks.report import Row
-from benchmarks.speed import batch, breakdown, footprint, tasks
+from benchmarks.speed import batch, breakdown, footprint, tasks, tau
 from benchmarks.speed.methods import LEGEND
 from benchmarks.speed.targets import Verdict
 from benchmarks.table import ABSENT, number, percent, render
@@ -17,7 +17,8 @@ to plain over HTTP). tau: committed tokens per sequence and decode step, bonus i
 
 
 def print_tables(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> None:
-    for table in (_tasks(rows), _batch(rows), _breakdown(rows), _memory(rows), _differences(rows)):
+    tables = (_tasks, _batch, _breakdown, _tau, _memory, _differences)
+    for table in (make(rows) for make in tables):
         for text in table:
             print(text)
     print(_verdicts(verdicts))
@@ -93,15 +94,27 @@ def _breakdown(rows: Sequence[Row]) -> Iterator[str]:
         names = (*breakdown.PHASES, breakdown.REST)
         lines = [
             [
-                row.method,
+                f"{row.concurrency}  {row.method}",
                 number(row.special["step_ms"]),
                 *(number(row.special["phases_ms"][name], 3) for name in names),
                 percent(row.special["overhead_share"]),
+                percent(row.special["draft_share"]),
             ]
             for row in chosen
         ]
-        title = f"Milliseconds of a step while {breakdown.REQUESTS} requests decode"
-        yield render(title, ["method", "step", *names, "outside forward, draft"], lines)
+        header = ["requests", "step", *names, "outside forward, draft", "draft / forward"]
+        yield render("Milliseconds of a step while requests decode", header, lines)
+
+
+def _tau(rows: Sequence[Row]) -> Iterator[str]:
+    if chosen := _of(rows, tau.SECTION):
+        sizes = sorted({row.special["num_speculative_tokens"] for row in chosen})
+        taus = {(r.task, r.method, r.special["num_speculative_tokens"]): r.tau for r in chosen}
+        lines = [
+            [f"{task}  {method}", *(number(taus[task, method, size]) for size in sizes)]
+            for task, method in dict.fromkeys((row.task, row.method) for row in chosen)
+        ]
+        yield render("tau by draft tokens m, nothing pruned", ["", *(f"m = {size}" for size in sizes)], lines)
 
 
 def _memory(rows: Sequence[Row]) -> Iterator[str]:

@@ -6,14 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from benchmarks.report import Row
-from benchmarks.speed import batch, breakdown, footprint, tasks
+from benchmarks.speed import batch, breakdown, footprint, tasks, tau
 from benchmarks.speed.identity import FAULT_MARGIN
-from benchmarks.speed.methods import PLAIN, POOL_HTTP, PROMPT_LOOKUP, TRANSFORMERS
+from benchmarks.speed.methods import EAGLE3, PLAIN, POOL_HTTP, PROMPT_LOOKUP, TRANSFORMERS, WITH_HEAD
 
 PLAIN_OVER_TRANSFORMERS = 1.5
 LOOKUP_ON_CNN_DM = 1.3
 LOOKUP_ON_ANY_TASK = 0.95
 SCALING, SCALING_REQUESTS = 6.0, 16
+EAGLE3_ON_AVERAGE, EAGLE3_ON_ANY_TASK = 1.5, 1.1
+DRAFT_SHARE = {1: 0.35, 8: 0.25}  # of the verify forward, by requests
+TAU, TAU_SIZE = 2.5, 32
 OVERHEAD_SHARE = 0.15
 PSS_BYTES = 3e9
 
@@ -33,6 +36,9 @@ def verdicts(rows: Sequence[Row]) -> list[Verdict]:
     return [
         *_transformers(rows),
         *_lookup(rows),
+        *_eagle3(rows),
+        *_drafting(rows),
+        *_tau(rows),
         *_scaling(rows),
         *_overhead(rows),
         *_memory(rows),
@@ -79,6 +85,29 @@ def _lookup(rows: Sequence[Row]) -> Iterator[Verdict]:
                     row.speedup_vs_plain,
                     row.special["decode_speedup_vs_plain"],
                 )
+
+
+def _eagle3(rows: Sequence[Row]) -> Iterator[Verdict]:
+    for method in WITH_HEAD["http"]:
+        for row in _select(rows, tasks.SECTION, method=method):
+            if row.speedup_vs_plain is not None:
+                target = EAGLE3_ON_AVERAGE if row.task == tasks.ALL_TASKS else EAGLE3_ON_ANY_TASK
+                decode = row.special["decode_speedup_vs_plain"]
+                yield _at_least(f"{method} / plain, {row.task}", target, row.speedup_vs_plain, decode)
+
+
+def _drafting(rows: Sequence[Row]) -> Iterator[Verdict]:
+    for row in _select(rows, breakdown.SECTION, method=EAGLE3):
+        share, target = row.special["draft_share"], DRAFT_SHARE[row.concurrency]
+        name = f"drafting / verify forward, {row.concurrency} at once"
+        yield Verdict(name, f"<= {target:.0%}", f"{share:.1%}", None, share <= target)
+
+
+def _tau(rows: Sequence[Row]) -> Iterator[Verdict]:
+    for row in _select(rows, tau.SECTION, task=tasks.ALL_TASKS, method=EAGLE3):
+        if row.special["num_speculative_tokens"] == TAU_SIZE and row.tau is not None:
+            name = f"tau at m = {TAU_SIZE}, {row.method}"
+            yield Verdict(name, f">= {TAU:g}", f"{row.tau:.2f}", None, row.tau >= TAU)
 
 
 def _scaling(rows: Sequence[Row]) -> Iterator[Verdict]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_heads import TinyHead, save_head
 
 KEYS = {"task", "method", "concurrency", "tokens_per_s", "speedup_vs_plain", "tau", "identical"}
-ENGINE_METHODS = {"plain", "prompt_lookup"}
+ENGINE_METHODS = {"plain", "prompt_lookup", "eagle3", "eagle3_lookup"}
 
 
 def speed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -34,6 +35,15 @@ def questions(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def tiny_head(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random head as wide as the tiny model."""
+    config = json.loads((tiny_model / "config.json").read_text())
+    return save_head(
+        TinyHead(vocab_size=config["vocab_size"]), tmp_path_factory.mktemp("heads") / "tiny", "specforge"
+    )
+
+
 def common(questions: Path, model: Path) -> list[str | Path]:
     tasks = ["--tasks", "alpaca,cnn_dm", "--limit", "2", "--repeats", "1", "--max-tokens", "12"]
     return ["--questions", questions, "--model", model, "--dtype", "float32", *tasks]
@@ -46,9 +56,9 @@ def by_section(path: Path) -> dict[str, list[dict[str, Any]]]:
     return sections
 
 
-def test_the_engine_alone(questions: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_the_engine_alone(questions: Path, tiny_model: Path, tiny_head: Path, tmp_path: Path) -> None:
     result, figure = tmp_path / "speed.json", tmp_path / "speed.svg"
-    options = ["--through", "engine", "--sections", "tasks,batch,breakdown"]
+    options = ["--through", "engine", "--sections", "tasks,batch,breakdown,tau", "--head", tiny_head]
     files: list[str | Path] = ["--concurrency", "1,2", "--json", result, "--figure", figure]
     done = speed(*common(questions, tiny_model), *options, *files)
     assert done.returncode == 0, done.stderr
@@ -64,6 +74,11 @@ def test_the_engine_alone(questions: Path, tiny_model: Path, tmp_path: Path) -> 
         (method, size) for method in ENGINE_METHODS for size in (1, 2)
     }
     assert all(row["phases_ms"]["forward"] > 0 for row in sections["breakdown"])
+    assert {row["concurrency"] for row in sections["breakdown"]} == {1, 8}
+    assert all(row["draft_share"] > 0 for row in sections["breakdown"] if row["method"] == "eagle3")
+    taus = {(row["task"], row["num_speculative_tokens"]): row["tau"] for row in sections["tau"]}
+    assert {task for task, _ in taus} == {"alpaca", "cnn_dm", "all"}
+    assert taus["all", 8] >= 1.0
     assert "prompt_lookup / plain, cnn_dm" in done.stdout
     assert figure.read_text().startswith("<?xml")
     report = json.loads(result.read_text())
@@ -75,13 +90,15 @@ def test_the_engine_alone(questions: Path, tiny_model: Path, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.ray
-def test_the_whole_service(questions: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_the_whole_service(questions: Path, tiny_model: Path, tiny_head: Path, tmp_path: Path) -> None:
     result = tmp_path / "speed.json"
     options: list[str | Path] = [
         "--sections",
         "memory,tasks,transformers,batch",
         "--concurrency",
         "1,2",
+        "--head",
+        tiny_head,
         "--json",
         result,
     ]
@@ -91,6 +108,8 @@ def test_the_whole_service(questions: Path, tiny_model: Path, tmp_path: Path) ->
     assert {row["method"] for row in sections["tasks"]} == ENGINE_METHODS | {
         "plain_http",
         "prompt_lookup_pool_http",
+        "eagle3_lookup_pool_http",
+        "eagle3_lookup_colocated_http",
         "transformers",
     }
     assert "plain / transformers" in done.stdout

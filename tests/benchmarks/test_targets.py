@@ -56,6 +56,33 @@ def test_the_service_s_sum_is_judged() -> None:
     assert not verdicts(rows)[0].met
 
 
+def test_a_head_must_gain_everywhere_and_half_as_much_again_on_average() -> None:
+    rows = [task_row(task, "eagle3_lookup_pool_http", 1.3, []) for task in ("cnn_dm", "all")]
+    found = judged(*rows)
+    assert found["eagle3_lookup_pool_http / plain, cnn_dm"].met
+    assert not found["eagle3_lookup_pool_http / plain, all"].met
+
+
+def test_drafting_is_measured_against_the_forward() -> None:
+    shares = {1: 0.3, 8: 0.3}
+    rows = [
+        Row("breakdown", "mixed", "eagle3", size, special={"draft_share": share, "overhead_share": 0.0})
+        for size, share in shares.items()
+    ]
+    found = judged(*rows)
+    assert found["drafting / verify forward, 1 at once"].met
+    assert not found["drafting / verify forward, 8 at once"].met
+
+
+def test_tau_is_the_mean_of_the_tasks_at_one_size() -> None:
+    def row(task: str, size: int, tau: float) -> Row:
+        return Row("tau", task, "eagle3", 1, tau=tau, special={"num_speculative_tokens": size})
+
+    found = judged(row("gsm8k", 32, 3.0), row("all", 16, 2.6), row("all", 32, 2.4))
+    assert list(found) == ["tau at m = 32, eagle3"]
+    assert not found["tau at m = 32, eagle3"].met
+
+
 def test_overhead_and_scaling() -> None:
     step = Row("breakdown", "mixed", "plain", 8, special={"overhead_share": 0.151})
     special = {"scaling": 5.9, "decode_scaling": 7.0, "compared": 16, "differences": []}
