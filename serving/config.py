@@ -23,6 +23,9 @@ from pydantic import (
 
 from serving.config_values import explained, from_environment, parse_bytes, parse_list, parse_number, put
 
+DEFAULT = "default"
+"""The model that is served when none is named, and its head."""
+
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(parse_list)]
 TreePaths = tuple[tuple[int, ...], ...]
@@ -68,11 +71,15 @@ class EngineConfig(_Section):
 class SpeculationConfig(_Section):
     """How drafts are made and how many of their tokens are verified."""
 
-    method: Literal["prompt_lookup", "eagle3", "eagle", "draft_model", "off"] = Field(
-        "prompt_lookup", description="`eagle`: heads of EAGLE-1 and EAGLE-2."
+    method: Literal["auto", "prompt_lookup", "eagle3", "eagle", "draft_model", "off"] = Field(
+        "auto",
+        description="`eagle`: heads of EAGLE-1 and EAGLE-2; `auto`: eagle3 where there is a head (the "
+        "default model has one), draft_model where there is one, else prompt_lookup.",
     )
     head: str | None = Field(
-        None, description="Draft head of eagle3 and eagle: a folder, `s3://bucket/prefix` or a hub id."
+        None,
+        description="Draft head of eagle3 and eagle: a folder, `s3://bucket/prefix`, a hub id, or `default`: "
+        "the default model's own.",
     )
     draft_model: str | None = Field(
         None, description="Small model of the same tokenizer, named as `model` is; for method draft_model."
@@ -115,8 +122,8 @@ class SpeculationConfig(_Section):
     def _check_method(self) -> Self:
         if self.prompt_lookup_min > self.prompt_lookup_max:
             raise ValueError("prompt_lookup_min must not exceed prompt_lookup_max")
-        if self.method in ("eagle3", "eagle") and self.head is None:
-            raise ValueError(f"method {self.method} needs a head")
+        if self.method == "auto" and self.head is not None and self.draft_model is not None:
+            raise ValueError("there are a head and a draft_model: say which by method")
         if self.method == "draft_model" and self.draft_model is None:
             raise ValueError("method draft_model needs a draft_model")
         return self
@@ -190,11 +197,27 @@ class ServeConfig(_Section):
     router: RouterConfig = RouterConfig()
     replicas: ReplicaConfig = ReplicaConfig()
 
+    @model_validator(mode="after")
+    def _settle_drafting(self) -> Self:
+        """Nobody behind this point meets method `auto`, or a head's method without a head."""
+        settings = self.speculation
+        head = settings.head
+        if head is None and settings.method in ("auto", "eagle3") and self.model == DEFAULT:
+            head = None if settings.draft_model and settings.method == "auto" else DEFAULT
+        method = settings.method
+        if method == "auto":
+            method = "eagle3" if head else "draft_model" if settings.draft_model else "prompt_lookup"
+        if method in ("eagle3", "eagle") and head is None:
+            raise ValueError(f"speculation.method {method} needs a speculation.head")
+        settled = settings.model_copy(update={"method": method, "head": head})
+        object.__setattr__(self, "speculation", settled)
+        return self
+
     @property
     def model_name(self) -> str:
         if self.served_model_name is not None:
             return self.served_model_name
-        if self.model == "default":
+        if self.model == DEFAULT:
             return "smollm2-135m-instruct"
         return self.model.rstrip("/").rsplit("/", 1)[-1].removesuffix(".gguf")
 

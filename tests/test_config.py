@@ -50,13 +50,35 @@ def test_a_tree_written_as_text() -> None:
         ),
         ({"engine.block_size": 20}, {}, r"engine.block_size: input should be 16, 32 or 64"),
         ({"router.max_body_bytes": "many"}, {}, r"router.max_body_bytes: 'many' is not a size"),
-        ({"speculation.method": "eagle3"}, {}, r"speculation: method eagle3 needs a head"),
+        ({"model": "x", "speculation.method": "eagle3"}, {}, r"method eagle3 needs a speculation.head"),
+        ({"speculation": {"head": "x", "draft_model": "y"}}, {}, r"a head and a draft_model: say which"),
         ({"speculation": {"prompt_lookup_min": 9}}, {}, r"prompt_lookup_min must not exceed"),
     ],
 )
 def test_what_is_wrong_is_named(values: dict[str, object], environ: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         ServeConfig.load(values, environ=environ)
+
+
+@pytest.mark.parametrize(
+    ("values", "method", "head"),
+    [
+        ({}, "eagle3", "default"),
+        ({"model": "mine"}, "prompt_lookup", None),
+        ({"model": "mine", "speculation.head": "yours"}, "eagle3", "yours"),
+        ({"speculation.draft_model": "small"}, "draft_model", None),
+        ({"speculation.method": "off"}, "off", None),
+        ({"speculation.method": "prompt_lookup"}, "prompt_lookup", None),
+        ({"speculation": {"method": "eagle", "head": "yours"}}, "eagle", "yours"),
+    ],
+)
+def test_the_drafter_follows_from_what_is_given(
+    values: dict[str, object], method: str, head: str | None
+) -> None:
+    settled = ServeConfig.load(values, environ={}).speculation
+    assert (settled.method, settled.head) == (method, head)
+    again = ServeConfig.model_validate(ServeConfig.load(values, environ={}).model_dump())
+    assert again.speculation == settled
 
 
 def test_what_kubernetes_puts_into_the_environment_is_not_ours() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 from benchmarks.answers import Prompt, Wave
 from benchmarks.over_http import OverHttp
 from benchmarks.report import Row
-from benchmarks.speed.methods import POOL_HTTP
+from benchmarks.speed.methods import EAGLE3_POOL_HTTP, POOL_HTTP
+from benchmarks.speed.options import Options
 from benchmarks.stack import Stack
 
 SECTION = "memory"
@@ -23,8 +24,10 @@ PROMPT_TOKENS = 1024
 NEW_TOKENS = 96
 
 
-def measure_memory(settings: dict[str, Any], environment: dict[str, str]) -> list[Row]:
+def measure_memory(options: Options, settings: dict[str, Any], environment: dict[str, str]) -> list[Row]:
     """One row per kind of process, the sum last. Raises BenchmarkError when the service does not start."""
+    method = EAGLE3_POOL_HTTP if options.has_head else POOL_HTTP
+    settings = {**settings, "speculation.method": "auto", "speculation.head": options.head}
     with Stack(settings, environment) as stack, OverHttp(stack, NEW_TOKENS) as client:
         prompts = [_prompt(index, PROMPT_TOKENS) for index in range(REQUESTS)]
         filled = client.run(prompts, num_speculative_tokens=0)
@@ -33,16 +36,16 @@ def measure_memory(settings: dict[str, Any], environment: dict[str, str]) -> lis
     by_role: dict[str, list[int]] = {}
     for process in processes:
         by_role.setdefault(process.role, []).append(process.pss)
-    rows = [_row(role, sizes) for role, sizes in by_role.items()]
+    rows = [_row(method, role, sizes) for role, sizes in by_role.items()]
     rows.sort(key=lambda row: -row.special["pss_bytes"])
-    total = _row(TOTAL, [process.pss for process in processes])
+    total = _row(method, TOTAL, [process.pss for process in processes])
     total.special["kv_tokens"] = _held(filled)
     return [*rows, total]
 
 
-def _row(role: str, sizes: list[int]) -> Row:
+def _row(method: str, role: str, sizes: list[int]) -> Row:
     special = {"role": role, "processes": len(sizes), "pss_bytes": sum(sizes)}
-    return Row(SECTION, TASK, POOL_HTTP, REQUESTS, special=special)
+    return Row(SECTION, TASK, method, REQUESTS, special=special)
 
 
 def _prompt(index: int, length: int) -> Prompt:

@@ -44,7 +44,7 @@ def run(options: Options, arguments: list[str]) -> None:
     print(f"This takes about {planned.seconds / 60:.0f} min ({planned.runs} timed runs).", flush=True)
     rows: list[Row] = []
     if footprint.SECTION in options.sections:
-        rows += footprint.measure_memory(settings, environment)
+        rows += footprint.measure_memory(options, settings, environment)
     written = options.as_json()
     if planned.runs:
         measured = _measure_speed(options, settings, questions, environment, planned.runs)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from serving.config import DEFAULT
 from serving.errors import ModelLoadError
 from serving.models.folder import HEAD_FILES, check_folder
+
+# Trained for the default model by `make head`.
+DEFAULT_HEAD = Path(__file__).parent / "heads" / "default"
 
 
 def resolve(model: str, cache_dir: Path) -> Path:
@@ -23,8 +27,11 @@ def resolve(model: str, cache_dir: Path) -> Path:
 def resolve_head(head: str, cache_dir: Path) -> Path:
     """A local folder with the configuration and the weights of a draft head, neither of them read yet.
 
-    `head` is a folder, `s3://bucket/prefix` or a Hugging Face id. Raises ModelLoadError, in one sentence.
+    `head` is `default`, a folder, `s3://bucket/prefix` or a Hugging Face id. Raises ModelLoadError, in one
+    sentence.
     """
+    if head == DEFAULT:
+        return DEFAULT_HEAD
     path = Path(head).expanduser()
     if head.startswith("s3://"):
         from serving.models import s3
@@ -36,8 +43,8 @@ def resolve_head(head: str, cache_dir: Path) -> Path:
 
     if path.exists() or not hub.is_hub_id(head):
         raise ModelLoadError(
-            f"head {head!r} is not found: it must be a folder, s3://bucket/prefix or a Hugging Face id "
-            "(owner/name)."
+            f"head {head!r} is not found: it must be `default`, a folder, s3://bucket/prefix or a Hugging "
+            "Face id (owner/name)."
         )
     return hub.snapshot(head, HEAD_FILES)
 
@@ -45,7 +52,7 @@ def resolve_head(head: str, cache_dir: Path) -> Path:
 def _locate(model: str, cache_dir: Path) -> Path:
     # Each client is imported only where it is used: a start that needs none should not wait for them.
     path = Path(model).expanduser()
-    if model == "default":
+    if model == DEFAULT:
         from serving.models.default_model import default_model
 
         return default_model(cache_dir)

@@ -128,7 +128,7 @@ def test_a_head_of_another_method(target: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "no-such-head", "a/b/c"])
 def test_a_head_that_is_nowhere(target: Path, name: str) -> None:
-    refused(config(target, method="eagle3", head=name), "is not found: it must be a folder, s3://")
+    refused(config(target, method="eagle3", head=name), "is not found: it must be `default`, a folder, s3://")
 
 
 def test_s20_another_tokenizer(target: Path, tmp_path: Path) -> None:
@@ -165,8 +165,7 @@ def test_a_draft_model_that_is_nowhere(target: Path) -> None:
 @pytest.mark.parametrize(
     ("speculation", "message"),
     [
-        ({"method": "eagle3"}, "method eagle3 needs a head"),
-        ({"method": "eagle"}, "method eagle needs a head"),
+        ({"method": "eagle"}, "method eagle needs a speculation.head"),
         ({"method": "draft_model"}, "method draft_model needs a draft_model"),
         ({"static_tree": []}, "at least one"),
         ({"static_tree": [[0], [0]]}, "must be different"),
