@@ -106,6 +106,9 @@ class SpeculationConfig(_Section):
     min_path_value: float = Field(
         0.15, ge=0, lt=1, description="Nodes less likely than this to be accepted are not verified."
     )
+    coupled: bool = Field(
+        True, description="Draft sampled tokens with the noise that the target will draw them with."
+    )
     with_prompt_lookup: bool = Field(
         True, description="Merge prompt lookup's candidates into the trees of a head or draft model."
     )

@@ -82,7 +82,9 @@ def _load_model(config: ServeConfig, target_folder: Path, target: Architecture) 
     placement = choose_placement(config, draft)
     ops = placement.linear_ops(draft.rms_norm_eps)
     decoder = Decoder.load(draft, Weights.open(folder), ops, placement.dtype, placement.device)
-    common = torch.arange(min(draft.vocab_size, target.vocab_size), device=placement.device)
+    common = torch.arange(
+        min(draft.vocab_size, target.vocab_size), dtype=torch.int32, device=placement.device
+    )
     norms = [layer.head_norms for layer in decoder.layers]
     network = DraftModel(decoder, common)
     return _Network(network, feed_tokens, draft, norms, placement, drafting_fingerprint(target_folder))
@@ -111,6 +113,7 @@ def _drafter(config: ServeConfig, loaded: _Network, target: Architecture) -> Hea
         sequences,
         loaded.fingerprint,
         max_positions,
+        speculation.coupled,
     )
 
 

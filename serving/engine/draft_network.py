@@ -13,11 +13,11 @@ from torch import Tensor
 from serving.drafting.messages import Extend
 from serving.engine.features import from_wire
 from serving.models.decoder import Attend
-from serving.models.linear import Likeliest
+from serving.models.linear import Draws, Likeliest
 
 
 class DraftNetwork(Protocol):
-    """A head, or a whole model. target_ids: int64 [draft_vocab], distinct."""
+    """A head, or a whole model. target_ids: int32 [draft_vocab], distinct."""
 
     @property
     def target_ids(self) -> Tensor: ...
@@ -26,8 +26,11 @@ class DraftNetwork(Protocol):
         """token_ids int64 [rows], hidden [rows, d] -> [rows, d]: gives logits, and is fed back."""
         ...
 
-    def likeliest(self, hidden: Tensor, count: int) -> Likeliest:
-        """The `count` likeliest of each row's next tokens, as ids of the draft vocabulary."""
+    def likeliest(self, hidden: Tensor, count: int, draws: Draws | None) -> Likeliest:
+        """The `count` likeliest of each row's next tokens, as ids of the draft vocabulary.
+
+        draws: the noise that the target will draw them with, if it is to be taken into account.
+        """
         ...
 
 

@@ -7,14 +7,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
-from serving.drafting.messages import SeqKey
+from serving.drafting.messages import Open, SeqKey
 from serving.engine.blocks import BlockManager
 
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """An open sequence: positions 0 .. length - 1 are in the drafter's cache."""
+    """An open sequence: positions 0 .. length - 1 are in the drafter's cache. opened: what opened it."""
 
+    opened: Open
     heard_at: float
     length: int = 0
     block_table: list[int] = field(default_factory=list)
@@ -39,10 +40,10 @@ class DraftSequences:
     def __contains__(self, key: SeqKey) -> bool:
         return key in self._held
 
-    def open(self, key: SeqKey) -> None:
+    def open(self, message: Open) -> None:
         """Start again from nothing."""
-        self.drop(key)
-        self._held[key] = Held(self._clock())
+        self.drop(message.key)
+        self._held[message.key] = Held(message, self._clock())
 
     def drop(self, key: SeqKey) -> None:
         """Unknown ones are ignored."""

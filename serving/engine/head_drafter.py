@@ -18,7 +18,9 @@ from serving.engine.attention.base import AttentionBackend
 from serving.engine.draft_network import DraftNetwork, Fed, Feeding
 from serving.engine.draft_rows import DraftRows, pack_rows
 from serving.engine.draft_sequences import DraftSequences, Held
+from serving.models.linear import Draws
 from serving.spec.growth import Grower, Growth, Node
+from serving.spec.noise import noise_key
 from serving.spec.tree import ROOT, DraftTree
 
 MAX_ROWS = 512  # of one forward: a long prompt is fed in chunks
@@ -73,6 +75,7 @@ class HeadDrafter(Drafter):
 
     fingerprint: of what it was loaded for; sequences of another target stay unknown.
     max_positions: that attention can rotate; a sequence that would go past them is unknown too.
+    coupled: sampled tokens are ranked with the noise that the target will draw them with.
     """
 
     def __init__(
@@ -84,15 +87,17 @@ class HeadDrafter(Drafter):
         sequences: DraftSequences,
         fingerprint: str,
         max_positions: int,
+        coupled: bool,
     ) -> None:
         self._network, self._feeding, self._growth = network, feeding, growth
         self._attention, self._sequences, self._fingerprint = attention, sequences, fingerprint
         self._max_positions, self._device = max_positions, network.target_ids.device
+        self._coupled = coupled
 
     def open(self, message: Open) -> None:
         self._sequences.drop(message.key)
         if message.fingerprint == self._fingerprint:
-            self._sequences.open(message.key)
+            self._sequences.open(message)
 
     def close(self, message: Close) -> None:
         for key in message.keys:
@@ -132,7 +137,7 @@ class HeadDrafter(Drafter):
         level = [(each, [ROOT]) for each in growing if each.max_depth]
         depth = 1
         while level:
-            self._offer(level, hidden)
+            self._offer(level, hidden, depth)
             level = [
                 (g, [n.place for n in g.frontier]) for g, _ in level if g.frontier and depth < g.max_depth
             ]
@@ -143,10 +148,11 @@ class HeadDrafter(Drafter):
             self._sequences.trim(each.held)
         return [each.tree.tree(each.key.seq_id, each.base_len) for each in growing]
 
-    def _offer(self, level: list[tuple[_Growing, list[int]]], hidden: Tensor) -> None:
-        """Children of every node of the level, from its output."""
+    def _offer(self, level: list[tuple[_Growing, list[int]]], hidden: Tensor, depth: int) -> None:
+        """Children, at `depth`, of every node of the level, from its output."""
         rows = [each.hidden_row[node] for each, nodes in level for node in nodes]
-        top = self._network.likeliest(_chosen(hidden, rows), self._growth.width)
+        draws = _draws(level, depth) if self._coupled else None
+        top = self._network.likeliest(_chosen(hidden, rows), self._growth.width, draws)
         log_q = top.log_probs.cpu().numpy()
         token_ids = self._network.target_ids[top.ids].cpu().numpy()
         start = 0
@@ -214,6 +220,20 @@ def _chunks(growing: Iterable[_Growing]) -> Iterator[list[_Piece]]:
                 chunk, room = [], MAX_ROWS
     if chunk:
         yield chunk
+
+
+def _draws(level: list[tuple[_Growing, list[int]]], depth: int) -> Draws | None:
+    """What the target will draw the nodes' children with; None where all of them are greedy."""
+    opened = [each.held.opened for each, _ in level]
+    if not any(message.temperature for message in opened):
+        return None
+    counts = [len(nodes) for _, nodes in level]
+    keys = [
+        noise_key(message.seed, message.choice_index, each.base_len + depth - 1)
+        for message, (each, _) in zip(opened, level, strict=True)
+    ]
+    temperatures = np.array([message.temperature for message in opened], np.float32)
+    return Draws(np.repeat(np.array(keys, np.uint32), counts, axis=0), np.repeat(temperatures, counts))
 
 
 def _chosen(hidden: Tensor, rows: list[int]) -> Tensor:

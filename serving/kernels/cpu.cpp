@@ -235,6 +235,60 @@ void norm_rows(T* out, const T* x, const T* weight, float eps, int64_t rows, int
 
 // ---------------------------------------------------------------------------------------------- likeliest tokens
 
+// log(x) of normal x > 0 to ~1 ulp: 2^e * m, |log m| <= ln2/2.
+inline v16f log_positive(v16f x) {
+    v16u bits = (v16u)x;
+    v16i e = (v16i)(bits >> 23) - 126;
+    v16f m = (v16f)((bits & 0x7fffff) | 0x3f000000);
+    v16i low = (v16i)(m < 0.70710678f);
+    e += low;
+    m = (low ? m + m : m) - 1.0f;
+    v16f z = m * m, p = splat(7.0376836292e-2f);
+    p = p * m - 1.1514610310e-1f;
+    p = p * m + 1.1676998740e-1f;
+    p = p * m - 1.2420140846e-1f;
+    p = p * m + 1.4249322787e-1f;
+    p = p * m - 1.6668057665e-1f;
+    p = p * m + 2.0000714765e-1f;
+    p = p * m - 2.4999993993e-1f;
+    p = p * m + 3.3333331174e-1f;
+    v16f f = __builtin_convertvector(e, v16f);
+    return m + (p * m * z - f * 2.12194440e-4f - 0.5f * z) + f * 0.693359375f;
+}
+
+inline v16u mix32(v16u bits) {
+    bits = (bits ^ (bits >> 16)) * 0x21f0aaadu;
+    bits = (bits ^ (bits >> 15)) * 0x735a2d97u;
+    return bits ^ (bits >> 15);
+}
+
+// The noise of serving/spec/noise.py, from 24 of its 32 bits: near enough for a guess at the target's draw.
+inline v16f gumbel(v16u tokens, uint32_t first, uint32_t second) {
+    v16u bits = mix32(mix32(tokens ^ first) ^ second) >> 8;
+    v16f uniform = (__builtin_convertvector((v16i)bits, v16f) + 0.5f) * 0x1p-24f;
+    return -log_positive(-log_positive(uniform));
+}
+
+// x = (x / temperature + noise of the row's key) / spread, in rows whose temperature is not 0.
+void couple(float* x, int64_t rows, int64_t n, int64_t ld, const int32_t* tokens, const uint32_t* keys,
+            const float* temperatures, float spread, int threads) {
+    parallel_for(threads, rows, 1, [&](int64_t r) {
+        if (temperatures[r] == 0.0f) return;
+        const float scale = 1.0f / (temperatures[r] * spread), weight = 1.0f / spread;
+        float* row = x + r * ld;
+        for (int64_t i = 0; i < n; i += LANES) {
+            v16u ids{};
+            std::memcpy(&ids, tokens + i, (n - i < LANES ? n - i : LANES) * 4);
+            v16f noise = gumbel(ids, keys[2 * r], keys[2 * r + 1]) * weight;
+            if (n - i >= LANES) {
+                store(row + i, load(row + i) * scale + noise);
+            } else {
+                for (int64_t j = 0; j < n - i; j++) row[i + j] = row[i + j] * scale + noise[j];
+            }
+        }
+    });
+}
+
 inline v16f larger(v16f a, v16f b) { return a > b ? a : b; }
 
 // The last vector of a row, filled up with -inf.
@@ -584,4 +638,9 @@ EXPORT(bf16, bfloat16)
 extern "C" void likeliest_float32(const float* logits, int64_t rows, int64_t n, int64_t ld, int64_t count, int64_t* ids,
                                   float* logs, int threads) {
     likeliest(logits, rows, n, ld, count, ids, logs, threads);
+}
+
+extern "C" void couple_float32(float* x, int64_t rows, int64_t n, int64_t ld, const int32_t* tokens, const uint32_t* keys,
+                               const float* temperatures, float spread, int threads) {
+    couple(x, rows, n, ld, tokens, keys, temperatures, spread, threads);
 }

@@ -66,6 +66,9 @@ class Kernels:
         self.move_slots = _function(library, f"move_slots_{suffix}", shape, size, size, *[pointer] * 4, size)
         self.norm_rows = _function(library, f"norm_rows_{suffix}", *[pointer] * 3, c_float, *[size] * 4)
         self.likeliest = _function(library, "likeliest_float32", pointer, *[size] * 4, *[pointer] * 2, c_int)
+        self.couple = _function(
+            library, "couple_float32", pointer, *[size] * 3, *[pointer] * 3, c_float, c_int
+        )
         self.dtype = dtype
 
 

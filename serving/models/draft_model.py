@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from serving.models.decoder import Attend, Decoder
-from serving.models.linear import Likeliest
+from serving.models.linear import Draws, Likeliest
 
 
 @dataclass(frozen=True, slots=True)
 class DraftModel:
     """Position i takes token_i and predicts token_{i+1}.
 
-    target_ids: int64, the identity over the tokens that both models have; what one of them has beyond
+    target_ids: int32, the identity over the tokens that both models have; what one of them has beyond
     those pads its vocabulary.
     """
 
@@ -29,5 +29,8 @@ class DraftModel:
         """float32 [rows, len(target_ids)], valid until the next call."""
         return self.decoder.logits(hidden)[:, : len(self.target_ids)]
 
-    def likeliest(self, hidden: Tensor, count: int) -> Likeliest:
-        return self.decoder.ops.likeliest(self.logits(hidden), count)
+    def likeliest(self, hidden: Tensor, count: int, draws: Draws | None) -> Likeliest:
+        logits = self.logits(hidden)
+        if draws is not None:
+            self.decoder.ops.couple(logits, self.target_ids, draws)
+        return self.decoder.ops.likeliest(logits, count)

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from serving.kernels.native import LANES, Epilogue, Kernels
+from serving.spec.noise import NoiseKey, noise_bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,23 @@ class Likeliest(NamedTuple):
 
     ids: Tensor
     log_probs: Tensor
+
+
+class Draws(NamedTuple):
+    """What the target will draw with, a row each: noise keys, uint32 [rows, 2]; temperatures, float32 [rows].
+
+    A temperature of 0 is greedy: there is no noise.
+    """
+
+    keys: NDArray[np.uint32]
+    temperatures: NDArray[np.float32]
+
+
+SPREAD = 0.7
+"""How far a draft head's log-probabilities are from the target's, as the scale of a Gumbel distribution.
+
+Given the target's own noise g, it draws a token with about the probability softmax((log q / T + g) / SPREAD).
+Fitted by `benchmarks coupling`."""
 
 
 class LinearOps(Protocol):
@@ -73,6 +93,13 @@ class LinearOps(Protocol):
         """Of `logits`, float32 [rows, n]. A row that has a NaN gives NaN."""
         ...
 
+    def couple(self, logits: Tensor, token_ids: Tensor, draws: Draws) -> None:
+        """Add the noise that the target will draw with, in place: logits of being drawn, given the noise.
+
+        logits: float32 [rows, n]. token_ids: int32 [n], the target's.
+        """
+        ...
+
 
 class TorchLinearOps:
     """Plain torch, any device and dtype."""
@@ -110,6 +137,15 @@ class TorchLinearOps:
     def likeliest(self, logits: Tensor, count: int) -> Likeliest:
         top = logits.topk(min(count, logits.shape[1]), dim=-1)
         return Likeliest(top.indices, top.values - logits.logsumexp(-1, keepdim=True))
+
+    def couple(self, logits: Tensor, token_ids: Tensor, draws: Draws) -> None:
+        for row, (first, second), temperature in zip(
+            logits, draws.keys.tolist(), draws.temperatures.tolist(), strict=True
+        ):
+            if temperature:
+                bits = noise_bits(token_ids.long(), NoiseKey(first, second))
+                noise = -((bits.double() + 0.5) / 2**32).log_().neg_().log_()
+                row.copy_((row / temperature + noise) / SPREAD)
 
 
 class NativeLinearOps:
@@ -189,6 +225,25 @@ class NativeLinearOps:
             self.threads,
         )
         return Likeliest(ids, log_probs)
+
+    def couple(self, logits: Tensor, token_ids: Tensor, draws: Draws) -> None:
+        rows, outputs = logits.shape
+        assert token_ids.dtype == torch.int32
+        assert len(token_ids) == outputs
+        assert draws.keys.shape == (rows, 2)
+        assert draws.keys.dtype == np.uint32
+        assert draws.temperatures.dtype == np.float32
+        self.kernels.couple(
+            logits.data_ptr(),
+            rows,
+            outputs,
+            logits.stride(0),
+            token_ids.data_ptr(),
+            draws.keys.ctypes.data,
+            draws.temperatures.ctypes.data,
+            SPREAD,
+            self.threads,
+        )
 
     def _strips(self, weight: Tensor) -> Tensor:
         """[out, in] -> [out / 16, in / unit, 16, unit], the last strip padded with zeros."""

@@ -20,7 +20,9 @@ from serving.drafting.messages import Close, Extend, Open, Proposal, Propose, Se
 from serving.engine.build_drafter import build_network_drafter
 from serving.engine.head import HeadFiles, drafting_fingerprint
 from serving.engine.head_drafter import MAX_ROWS, HeadDrafter
+from serving.models.linear import SPREAD
 from serving.spec.growth import DynamicGrowth, Growth
+from serving.spec.noise import gumbel, noise_key
 from serving.spec.static_growth import static_growth
 from serving.spec.tree import ROOT, DraftTree
 
@@ -37,17 +39,23 @@ HEADS = {
 }
 
 
+SEED = 2**63 + 12345
+
+
 class Text:
     """A sequence as its verifier knows it: tokens, and the feature of each position."""
 
-    def __init__(self, seed: int, length: int = 70, seq_id: int | None = None) -> None:
+    def __init__(
+        self, seed: int, length: int = 70, seq_id: int | None = None, temperature: float = 0.0
+    ) -> None:
         rng = np.random.default_rng(seed)
         self.key = SeqKey("verifier", seed if seq_id is None else seq_id)
+        self.temperature = temperature
         self.tokens = rng.integers(0, VOCAB, length)
         self.features = rng.standard_normal((length, D), np.float32)
 
     def open(self, fingerprint: str) -> Open:
-        return Open(self.key, fingerprint, seed=0, choice_index=0, temperature=0.0)
+        return Open(self.key, fingerprint, SEED, choice_index=2, temperature=self.temperature)
 
     def extend(self, start: int, base_len: int) -> Extend:
         return Extend(
@@ -84,6 +92,14 @@ class Dense:
             out = self.dense.outputs(tokens, hidden)
         return self.dense.logits(out[-1:])[0].log_softmax(-1)
 
+    def log_drawn(self, text: Text, base_len: int, path: Sequence[int]) -> Tensor:
+        """As log_q, but of being drawn with the target's noise for that position."""
+        log_q = self.log_q(text, base_len, path)
+        if not text.temperature:
+            return log_q
+        noise = gumbel(self.target_ids.numpy(), noise_key(SEED, 2, base_len + len(path)))
+        return ((log_q / text.temperature + torch.from_numpy(noise)) / SPREAD).log_softmax(-1)
+
     @property
     def target_ids(self) -> Tensor:
         return torch.arange(VOCAB) if self.head is None else self.head.target_ids
@@ -93,7 +109,7 @@ class Dense:
         grower, paths = growth.start(max_nodes, 0.0), {ROOT: ()}
         level = [ROOT]
         for _ in range(max_depth):
-            top = [self.log_q(text, base_len, paths[node]).topk(growth.width) for node in level]
+            top = [self.log_drawn(text, base_len, paths[node]).topk(growth.width) for node in level]
             tokens = np.stack([self.target_ids[t.indices].numpy() for t in top])
             nodes = grower.offer(level, tokens, np.stack([t.values.float().numpy() for t in top]))
             paths |= {node.place: (*paths[node.parent], node.token_id) for node in nodes}
@@ -171,13 +187,39 @@ def any_method(request: pytest.FixtureRequest, target: Path, small: Path, tmp_pa
     return config(target, method=request.param, head=str(head))
 
 
-def assert_same(tree: DraftTree, expected: DraftTree, exact: bool = False) -> None:
+@pytest.mark.parametrize("backend", ["native", "torch"])
+@pytest.mark.parametrize("method", ["eagle3", "draft_model"])
+def test_sampled_trees_are_drawn_with_the_noise_of_the_target(
+    target: Path, small: Path, tmp_path: Path, method: str, backend: str
+) -> None:
+    if method == "eagle3":
+        made = {"head": str(save_head(HEADS["eagle3"], tmp_path, "specforge"))}
+        dense = Dense(target, HEADS["eagle3"])
+    else:
+        made, dense = {"draft_model": str(small)}, Dense(small, None)
+    drafting, growth = Drafting(config(target, backend, method=method, **made)), DynamicGrowth(5)
+    texts = [Text(1, temperature=0.7), Text(2), Text(3, temperature=1.3)]
+    drafting.open(*texts)
+    proposal = drafting.propose(*(text.extend(0, 20) for text in texts), **WIDE)
+    for text, tree in zip(texts, proposal.trees, strict=True):
+        assert_same(tree, dense.tree(text, 20, growth=growth, **WIDE), tolerance=5e-4)
+
+
+def test_coupling_can_be_left_out(eagle3: ServeConfig) -> None:
+    plain = eagle3.speculation.model_copy(update={"coupled": False})
+    drafting = Drafting(eagle3.model_copy(update={"speculation": plain}))
+    greedy, sampled = (drafting.fresh(Text(1, temperature=t), 20, **WIDE) for t in (0.0, 1.0))
+    assert_same(sampled, greedy, exact=True)
+
+
+def assert_same(tree: DraftTree, expected: DraftTree, exact: bool = False, tolerance: float = 2e-4) -> None:
     assert len(tree) == len(expected)
     assert tree.base_len == expected.base_len
     assert tree.token_ids.tolist() == expected.token_ids.tolist()
     assert tree.parents.tolist() == expected.parents.tolist()
-    tolerance = 0.0 if exact else 2e-4
-    np.testing.assert_allclose(tree.log_confidence, expected.log_confidence, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(
+        tree.log_confidence, expected.log_confidence, rtol=0, atol=0.0 if exact else tolerance
+    )
 
 
 @pytest.mark.parametrize("backend", ["native", "torch"])

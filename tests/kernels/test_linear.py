@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,7 +12,8 @@ from torch import Tensor
 
 from serving.config import ServeConfig
 from serving.kernels.native import DTYPES, Kernels
-from serving.models.linear import Linear, NativeLinearOps, TorchLinearOps
+from serving.models.linear import SPREAD, Draws, Linear, NativeLinearOps, TorchLinearOps
+from serving.spec.noise import NoiseKey, gumbel, noise_key
 
 EPS = 1e-5
 TOLERANCE = {torch.float32: 4e-6, torch.bfloat16: 2e-2}
@@ -238,3 +240,21 @@ def test_a_row_that_is_not_finite_has_no_likeliest_tokens() -> None:
     log_probs = native(torch.float32).likeliest(logits, 3).log_probs
     assert not log_probs[:2].isfinite().any()
     assert log_probs[2].isfinite().all()
+
+
+@pytest.mark.parametrize("outputs", [5, 100, 6144])
+def test_noise_is_that_of_the_target(outputs: int) -> None:
+    torch.manual_seed(outputs)
+    logits = torch.randn(4, outputs + 3) * 8
+    token_ids = torch.randperm(50_000)[:outputs].to(torch.int32)
+    keys = np.array([noise_key(seed, 1, 77) for seed in (0, 5, 2**64 - 1, 9)], np.uint32)
+    draws = Draws(keys, np.array([1.0, 0.0, 0.3, 2.0], np.float32))
+    ours, torchs = logits.clone(), logits.clone()
+    native(torch.float32, threads=2).couple(ours[:, :outputs], token_ids, draws)
+    TorchLinearOps(EPS).couple(torchs[:, :outputs], token_ids, draws)
+    torch.testing.assert_close(ours, torchs, rtol=1e-5, atol=5e-3)  # 24 bits of noise against 32
+    assert torch.equal(ours[1], logits[1])
+    assert torch.equal(ours[:, outputs:], logits[:, outputs:])
+    noise = gumbel(token_ids.numpy().astype(np.int64), NoiseKey(*keys[0].tolist()))
+    expected = (logits[0, :outputs].double() + torch.from_numpy(noise)) / SPREAD
+    torch.testing.assert_close(torchs[0, :outputs].double(), expected, rtol=1e-6, atol=1e-5)

@@ -11,7 +11,7 @@ from torch import Tensor
 from serving.models.decoder import Attend
 from serving.models.heads.layer import HeadLayer
 from serving.models.heads.weights import HeadWeights
-from serving.models.linear import Likeliest, Linear, LinearOps
+from serving.models.linear import Draws, Likeliest, Linear, LinearOps
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class EagleHead:
 
     A feature is what the target's lm_head is applied to: the last hidden state after the final norm. `fc`
     fuses it with the embedding; the layer has no norm before attention, and its output none after.
-    embedding: the target's, [vocab, d]. target_ids: int64 [vocab], the identity.
+    embedding: the target's, [vocab, d]. target_ids: int32 [vocab], the identity.
     """
 
     ops: LinearOps
@@ -40,7 +40,7 @@ class EagleHead:
             embedding=embedding,
             fc=ops.pack(weights.get("fc.weight"), weights.find("fc.bias")),
             lm_head=ops.pack(lm_head.to(weights.device, weights.dtype)),
-            target_ids=torch.arange(len(lm_head), device=weights.device),
+            target_ids=torch.arange(len(lm_head), dtype=torch.int32, device=weights.device),
             dtype=weights.dtype,
         )
 
@@ -59,5 +59,8 @@ class EagleHead:
         return self.ops.norm_logits(hidden, None, self.lm_head)
 
     @torch.inference_mode()
-    def likeliest(self, hidden: Tensor, count: int) -> Likeliest:
-        return self.ops.likeliest(self.logits(hidden), count)
+    def likeliest(self, hidden: Tensor, count: int, draws: Draws | None) -> Likeliest:
+        logits = self.logits(hidden)
+        if draws is not None:
+            self.ops.couple(logits, self.target_ids, draws)
+        return self.ops.likeliest(logits, count)

@@ -13,7 +13,7 @@ from serving.models.heads.config import HeadConfig
 from serving.models.heads.layer import HeadLayer
 from serving.models.heads.vocabulary import sayable, target_ids
 from serving.models.heads.weights import HeadWeights
-from serving.models.linear import Likeliest, Linear, LinearOps
+from serving.models.linear import Draws, Likeliest, Linear, LinearOps
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Eagle3Head:
 
     hidden_i is the fused feature where the target has been, the head's own output elsewhere: before its norm,
     or with `norm_output` after it.
-    embedding: [vocab, d]. target_ids: int64 [draft_vocab], distinct.
+    embedding: [vocab, d]. target_ids: int32 [draft_vocab], distinct.
     """
 
     ops: LinearOps
@@ -51,7 +51,7 @@ class Eagle3Head:
             hidden_norm=weights.get("layer.hidden_norm.weight"),
             norm=weights.get("norm.weight"),
             lm_head=ops.pack(weights.get("lm_head.weight")[kept.to(weights.device)]),
-            target_ids=ids[kept].to(weights.device),
+            target_ids=ids[kept].to(weights.device, torch.int32),
             norm_before_residual=head.norm_before_residual,
             norm_output=head.norm_output,
         )
@@ -74,5 +74,8 @@ class Eagle3Head:
         return self.ops.norm_logits(hidden, None if self.norm_output else self.norm, self.lm_head)
 
     @torch.inference_mode()
-    def likeliest(self, hidden: Tensor, count: int) -> Likeliest:
-        return self.ops.likeliest(self.logits(hidden), count)
+    def likeliest(self, hidden: Tensor, count: int, draws: Draws | None) -> Likeliest:
+        logits = self.logits(hidden)
+        if draws is not None:
+            self.ops.couple(logits, self.target_ids, draws)
+        return self.ops.likeliest(logits, count)
