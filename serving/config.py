@@ -109,6 +109,9 @@ class SpeculationConfig(_Section):
     coupled: bool = Field(
         True, description="Draft sampled tokens with the noise that the target will draw them with."
     )
+    coupling_spread: float = Field(
+        0.7, gt=0, description="How little a head is to be trusted where drafts are coupled."
+    )
     with_prompt_lookup: bool = Field(
         True, description="Merge prompt lookup's candidates into the trees of a head or draft model."
     )

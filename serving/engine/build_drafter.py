@@ -113,7 +113,7 @@ def _drafter(config: ServeConfig, loaded: _Network, target: Architecture) -> Hea
         sequences,
         loaded.fingerprint,
         max_positions,
-        speculation.coupled,
+        speculation.coupling_spread if speculation.coupled else None,
     )
 
 

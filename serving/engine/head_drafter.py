@@ -75,7 +75,7 @@ class HeadDrafter(Drafter):
 
     fingerprint: of what it was loaded for; sequences of another target stay unknown.
     max_positions: that attention can rotate; a sequence that would go past them is unknown too.
-    coupled: sampled tokens are ranked with the noise that the target will draw them with.
+    spread: sampled tokens are ranked with the noise that the target will draw them with (see Draws); None: not.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class HeadDrafter(Drafter):
         sequences: DraftSequences,
         fingerprint: str,
         max_positions: int,
-        coupled: bool,
+        spread: float | None,
     ) -> None:
         self._network, self._feeding, self._growth = network, feeding, growth
         self._attention, self._sequences, self._fingerprint = attention, sequences, fingerprint
         self._max_positions, self._device = max_positions, network.target_ids.device
-        self._coupled = coupled
+        self._spread = spread
 
     def open(self, message: Open) -> None:
         self._sequences.drop(message.key)
@@ -151,7 +151,7 @@ class HeadDrafter(Drafter):
     def _offer(self, level: list[tuple[_Growing, list[int]]], hidden: Tensor, depth: int) -> None:
         """Children, at `depth`, of every node of the level, from its output."""
         rows = [each.hidden_row[node] for each, nodes in level for node in nodes]
-        draws = _draws(level, depth) if self._coupled else None
+        draws = None if self._spread is None else _draws(level, depth, self._spread)
         top = self._network.likeliest(_chosen(hidden, rows), self._growth.width, draws)
         log_q = top.log_probs.cpu().numpy()
         token_ids = self._network.target_ids[top.ids].cpu().numpy()
@@ -222,7 +222,7 @@ def _chunks(growing: Iterable[_Growing]) -> Iterator[list[_Piece]]:
         yield chunk
 
 
-def _draws(level: list[tuple[_Growing, list[int]]], depth: int) -> Draws | None:
+def _draws(level: list[tuple[_Growing, list[int]]], depth: int, spread: float) -> Draws | None:
     """What the target will draw the nodes' children with; None where all of them are greedy."""
     opened = [each.held.opened for each, _ in level]
     if not any(message.temperature for message in opened):
@@ -233,7 +233,8 @@ def _draws(level: list[tuple[_Growing, list[int]]], depth: int) -> Draws | None:
         for message, (each, _) in zip(opened, level, strict=True)
     ]
     temperatures = np.array([message.temperature for message in opened], np.float32)
-    return Draws(np.repeat(np.array(keys, np.uint32), counts, axis=0), np.repeat(temperatures, counts))
+    keys_by_row = np.repeat(np.array(keys, np.uint32), counts, axis=0)
+    return Draws(keys_by_row, np.repeat(temperatures, counts), spread)
 
 
 def _chosen(hidden: Tensor, rows: list[int]) -> Tensor:

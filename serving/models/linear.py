@@ -41,17 +41,13 @@ class Draws(NamedTuple):
     """What the target will draw with, a row each: noise keys, uint32 [rows, 2]; temperatures, float32 [rows].
 
     A temperature of 0 is greedy: there is no noise.
+    spread: how far a head's log-probabilities are from the target's, as the scale of a Gumbel distribution.
+    Given its noise g, the target then draws a token with the probability softmax((log q / T + g) / spread).
     """
 
     keys: NDArray[np.uint32]
     temperatures: NDArray[np.float32]
-
-
-SPREAD = 0.7
-"""How far a draft head's log-probabilities are from the target's, as the scale of a Gumbel distribution.
-
-Given the target's own noise g, it draws a token with about the probability softmax((log q / T + g) / SPREAD).
-Fitted by `benchmarks coupling`."""
+    spread: float
 
 
 class LinearOps(Protocol):
@@ -145,7 +141,7 @@ class TorchLinearOps:
             if temperature:
                 bits = noise_bits(token_ids.long(), NoiseKey(first, second))
                 noise = -((bits.double() + 0.5) / 2**32).log_().neg_().log_()
-                row.copy_((row / temperature + noise) / SPREAD)
+                row.copy_((row / temperature + noise) / draws.spread)
 
 
 class NativeLinearOps:
@@ -241,7 +237,7 @@ class NativeLinearOps:
             token_ids.data_ptr(),
             draws.keys.ctypes.data,
             draws.temperatures.ctypes.data,
-            SPREAD,
+            draws.spread,
             self.threads,
         )
 

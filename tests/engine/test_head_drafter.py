@@ -20,7 +20,6 @@ from serving.drafting.messages import Close, Extend, Open, Proposal, Propose, Se
 from serving.engine.build_drafter import build_network_drafter
 from serving.engine.head import HeadFiles, drafting_fingerprint
 from serving.engine.head_drafter import MAX_ROWS, HeadDrafter
-from serving.models.linear import SPREAD
 from serving.spec.growth import DynamicGrowth, Growth
 from serving.spec.noise import gumbel, noise_key
 from serving.spec.static_growth import static_growth
@@ -39,7 +38,7 @@ HEADS = {
 }
 
 
-SEED = 2**63 + 12345
+SEED, SPREAD = 2**63 + 12345, 0.6
 
 
 class Text:
@@ -135,7 +134,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config(target: Path, backend: str = "native", dtype: str = "float32", **speculation: Any) -> ServeConfig:
     base = config_for(target, dtype, attention_backend=backend)
-    given = {"beam": 5, "placement": "colocated", **speculation}
+    given = {"beam": 5, "placement": "colocated", "coupling_spread": SPREAD, **speculation}
     return ServeConfig.model_validate({**base.model_dump(), "speculation": given})
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from serving.config import ServeConfig
 from serving.kernels.native import DTYPES, Kernels
-from serving.models.linear import SPREAD, Draws, Linear, NativeLinearOps, TorchLinearOps
+from serving.models.linear import Draws, Linear, NativeLinearOps, TorchLinearOps
 from serving.spec.noise import NoiseKey, gumbel, noise_key
 
 EPS = 1e-5
@@ -248,7 +248,7 @@ def test_noise_is_that_of_the_target(outputs: int) -> None:
     logits = torch.randn(4, outputs + 3) * 8
     token_ids = torch.randperm(50_000)[:outputs].to(torch.int32)
     keys = np.array([noise_key(seed, 1, 77) for seed in (0, 5, 2**64 - 1, 9)], np.uint32)
-    draws = Draws(keys, np.array([1.0, 0.0, 0.3, 2.0], np.float32))
+    draws = Draws(keys, np.array([1.0, 0.0, 0.3, 2.0], np.float32), 0.6)
     ours, torchs = logits.clone(), logits.clone()
     native(torch.float32, threads=2).couple(ours[:, :outputs], token_ids, draws)
     TorchLinearOps(EPS).couple(torchs[:, :outputs], token_ids, draws)
@@ -256,5 +256,5 @@ def test_noise_is_that_of_the_target(outputs: int) -> None:
     assert torch.equal(ours[1], logits[1])
     assert torch.equal(ours[:, outputs:], logits[:, outputs:])
     noise = gumbel(token_ids.numpy().astype(np.int64), NoiseKey(*keys[0].tolist()))
-    expected = (logits[0, :outputs].double() + torch.from_numpy(noise)) / SPREAD
+    expected = (logits[0, :outputs].double() + torch.from_numpy(noise)) / 0.6
     torch.testing.assert_close(torchs[0, :outputs].double(), expected, rtol=1e-6, atol=1e-5)
