@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from benchmarks.coupling.command import add_command as add_coupling
 from benchmarks.errors import BenchmarkError
 from benchmarks.kernels_command import add_command as add_kernels
 from benchmarks.speed.command import add_command as add_speed
@@ -16,6 +17,7 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_speed(commands)
     add_kernels(commands)
+    add_coupling(commands)
     parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed, arguments)

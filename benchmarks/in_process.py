@@ -29,10 +29,12 @@ class InProcess:
         self._max_tokens = max_tokens
         self._ids = itertools.count()
 
-    def run(self, prompts: Sequence[Prompt], num_speculative_tokens: int | None) -> Wave:
+    def run(
+        self, prompts: Sequence[Prompt], num_speculative_tokens: int | None, temperature: float = 0.0
+    ) -> Wave:
         params = SamplingParams(
             self._max_tokens,
-            temperature=0.0,
+            temperature=temperature,
             stop_token_ids=self._eos,
             num_speculative_tokens=num_speculative_tokens,
         )

@@ -84,6 +84,11 @@ class SpeculationStats:
         """0.0 when there was no decode step."""
         return self.committed_tokens / self.steps if self.steps else 0.0
 
+    def accepted_at(self, depth: int) -> int:
+        """How often a draft token at `depth` + 1 was accepted."""
+        counts = self.accepted_per_position
+        return counts[depth] if depth < len(counts) else 0
+
     def record(self, drafted: int, accepted: int, committed: int) -> None:
         """Count one decode step of one sequence."""
         self.steps += 1

@@ -75,7 +75,7 @@ class HeadDrafter(Drafter):
 
     fingerprint: of what it was loaded for; sequences of another target stay unknown.
     max_positions: that attention can rotate; a sequence that would go past them is unknown too.
-    spread: sampled tokens are ranked with the noise that the target will draw them with (see Draws); None: not.
+    spread: sampled tokens are ranked with the noise that the target will draw with (see Draws); None: not.
     """
 
     def __init__(
