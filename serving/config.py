@@ -106,6 +106,12 @@ class SpeculationConfig(_Section):
     min_path_value: float = Field(
         0.15, ge=0, lt=1, description="Nodes less likely than this to be accepted are not verified."
     )
+    min_level_reach: float = Field(
+        0.25,
+        ge=0,
+        lt=1,
+        description="Levels of dynamic trees that are reached less often are not drafted.",
+    )
     coupled: bool = Field(
         True, description="Draft sampled tokens with the noise that the target will draw them with."
     )

@@ -118,7 +118,9 @@ def _drafter(config: ServeConfig, loaded: _Network, target: Architecture) -> Hea
 
 
 def _growth(config: SpeculationConfig) -> Growth:
-    return static_growth(config.static_tree) if config.tree == "static" else DynamicGrowth(config.beam)
+    if config.tree == "static":
+        return static_growth(config.static_tree)
+    return DynamicGrowth(config.beam, config.min_level_reach)
 
 
 @dataclass(frozen=True, slots=True)

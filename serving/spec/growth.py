@@ -55,9 +55,14 @@ class Growth(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DynamicGrowth:
-    """Expand the `beam` best nodes of each level, rerank all (EAGLE-2, section 4.1)."""
+    """Expand the `beam` best nodes of each level, rerank all (EAGLE-2, section 4.1).
+
+    least_reach: of the next level. What a level can add is at most the chance that its parents are reached,
+    and drafting it costs the same whatever that is.
+    """
 
     beam: int
+    least_reach: float = 0.0
 
     @property
     def width(self) -> int:
@@ -67,7 +72,7 @@ class DynamicGrowth:
         return min(self.beam, max_nodes) * max(max_depth - 1, 0)
 
     def start(self, max_nodes: int, floor: float) -> Grower:
-        return DynamicTree(self.beam, max_nodes, floor)
+        return DynamicTree(self.beam, max_nodes, floor, self.least_reach)
 
 
 class DynamicTree:
@@ -77,8 +82,8 @@ class DynamicTree:
     below `floor`, has no descendant that will be: it is dropped, and never expanded.
     """
 
-    def __init__(self, beam: int, max_nodes: int, floor: float = 0.0) -> None:
-        self._beam, self._max_nodes = beam, max_nodes
+    def __init__(self, beam: int, max_nodes: int, floor: float = 0.0, least_reach: float = 0.0) -> None:
+        self._beam, self._max_nodes, self._least_reach = beam, max_nodes, least_reach
         self._least = np.log(floor) if floor > 0.0 else -np.inf
         self._tokens: list[int] = []
         self._parents: list[int] = []
@@ -88,7 +93,7 @@ class DynamicTree:
     def offer(
         self, parents: list[int], token_ids: NDArray[np.int64], log_q: NDArray[np.float32]
     ) -> list[Node]:
-        """At most `beam` nodes are named, best first."""
+        """At most `beam` nodes are named, best first; none where the next level is reached too rarely."""
         above = np.array([0.0 if p == ROOT else self._values[p] for p in parents])
         values = (above[:, None] + np.minimum(log_q, 0.0)).ravel()
         values[~np.isfinite(values)] = -np.inf
@@ -102,6 +107,8 @@ class DynamicTree:
         self._parents += owners
         self._logs += [min(log, 0.0) for log in logs]
         self._values = np.concatenate((self._values, values[order]))
+        if np.exp(values[order[: self._beam]]).sum() < self._least_reach:
+            return []
         best = zip(range(first, first + self._beam), tokens, owners, strict=False)
         return [Node(*node) for node in best]
 

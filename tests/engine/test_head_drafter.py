@@ -134,7 +134,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config(target: Path, backend: str = "native", dtype: str = "float32", **speculation: Any) -> ServeConfig:
     base = config_for(target, dtype, attention_backend=backend)
-    given = {"beam": 5, "placement": "colocated", "coupling_spread": SPREAD, **speculation}
+    given = {
+        "beam": 5,
+        "placement": "colocated",
+        "coupling_spread": SPREAD,
+        "min_level_reach": 0.0,
+        **speculation,
+    }
     return ServeConfig.model_validate({**base.model_dump(), "speculation": given})
 
 

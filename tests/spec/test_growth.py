@@ -22,8 +22,10 @@ class _Model:
         return tokens.astype(np.int64), np.sort(rng.normal(-1.5, 1.0, self.k).astype(np.float32))[::-1]
 
 
-def _grow(model: _Model, max_nodes: int, depth: int, beam: int, floor: float) -> tuple[DraftTree, int]:
-    tree = DynamicTree(beam, max_nodes, floor)
+def _grow(
+    model: _Model, max_nodes: int, depth: int, beam: int, floor: float, least_reach: float = 0.0
+) -> tuple[DraftTree, int]:
+    tree = DynamicTree(beam, max_nodes, floor, least_reach)
     paths: dict[int, tuple[int, ...]] = {ROOT: ()}
     level, expanded = [ROOT], 0
     for _ in range(depth):
@@ -92,3 +94,21 @@ def test_a_row_of_nan_gives_no_tree() -> None:
     tree = DynamicTree(8, 8)
     assert tree.offer([ROOT], np.array([[4, 5]]), np.full((1, 2), np.nan, np.float32)) == []
     assert len(tree.tree(0, 3)) == 0
+
+
+@given(st.integers(0, 10_000), st.integers(1, 24), st.integers(1, 8), st.floats(0.0, 1.0))
+def test_levels_left_out_change_nothing_above_them(
+    seed: int, max_nodes: int, beam: int, least_reach: float
+) -> None:
+    model, depth = _Model(seed, 6), 5
+    full, expanded = _grow(model, max_nodes, depth, beam, 0.0)
+    cut, expanded_less = _grow(model, max_nodes, depth, beam, 0.0, least_reach)
+    assert expanded_less <= expanded
+    assert _paths_of(cut) >= _paths_of(full.pruned(full.depths <= cut.depths.max(initial=0)))
+
+
+def test_a_level_that_is_reached_too_rarely_is_not_drafted() -> None:
+    halves = np.log(np.array([[0.3, 0.2]], np.float32))
+    tokens = np.array([[5, 6]], np.int64)
+    for least_reach, drafted in ((0.49, 2), (0.51, 0)):
+        assert len(DynamicTree(2, 8, 0.0, least_reach).offer([ROOT], tokens, halves)) == drafted
