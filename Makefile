@@ -24,11 +24,11 @@ model: $(VENV)/.installed
 # The default model's draft head, from nothing (see training/README.md): hours on two cores. Can be interrupted.
 HEAD := .head
 head: $(VENV)/.installed-dev
-	$(BIN)/python -m training generate --varied --count 2300 --seed 11 --concurrency 48 --out $(HEAD)/text.jsonl
+	$(BIN)/python -m training generate --varied --count 2100 --seed 11 --concurrency 48 --out $(HEAD)/text.jsonl
 	$(BIN)/python -m training capture --data training/data/self_written.jsonl.gz $(HEAD)/text.jsonl \
 		--out $(HEAD)/features
 	$(BIN)/python -m training train --features $(HEAD)/features --out $(HEAD)/run \
-		--batch-tokens 4096 --ttt-steps 5 --deep-share 0.5 --step-decay 0.9 --epochs 5 \
+		--batch-tokens 3072 --ttt-steps 5 --deep-share 0.5 --step-decay 0.9 --epochs 4 \
 		$(if $(wildcard $(HEAD)/run/checkpoint.pt),--resume)
 	$(BIN)/python -m training evaluate --features $(HEAD)/features --head $(HEAD)/run/head --out $(HEAD)/evaluation
 	$(BIN)/python -m training export --run $(HEAD)/run --out serving/models/heads/default
