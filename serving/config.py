@@ -49,6 +49,9 @@ class EngineConfig(_Section):
     block_size: Annotated[Literal[16, 32, 64], BeforeValidator(parse_number)] = Field(
         16, description="Tokens per block of the paged KV cache."
     )
+    enable_prefix_caching: bool = Field(
+        True, description="Keep the KV of past requests for those that begin with the same tokens."
+    )
     kv_cache_memory: Bytes = Field(2**29, ge=2**16, description="Bytes of KV cache on CPU.")
     gpu_memory_utilization: float = Field(
         0.9, gt=0, le=1, description="Share of a GPU's memory the engine may use."

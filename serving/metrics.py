@@ -87,6 +87,12 @@ _KV_USAGE = _gauge(
     "vllm:kv_cache_usage_perc", "Used share of the KV cache, 1 = full; the fullest verifier.", "livemax"
 )
 _PREEMPTIONS = _counter("vllm:num_preemptions", "Requests preempted because KV blocks ran out.")
+_PREFIX_QUERIES = _counter(
+    "vllm:prefix_cache_queries", "Tokens of started requests that were looked for in the prefix cache."
+)
+_PREFIX_HITS = _counter(
+    "vllm:prefix_cache_hits", "Those of them that were found: the hit rate is hits / queries."
+)
 _DRAFTS = _counter("vllm:spec_decode_num_drafts", "Draft trees verified.")
 _DRAFT_TOKENS = _counter("vllm:spec_decode_num_draft_tokens", "Draft tokens verified.")
 _ACCEPTED = _counter("vllm:spec_decode_num_accepted_tokens", "Draft tokens accepted.")
@@ -156,13 +162,16 @@ class StepReport:
     """One engine step in numbers.
 
     kv_usage in 0..1; phase_seconds by name (schedule, draft, forward, ...); accepted_per_position[d]:
-    sequences whose draft token at depth d + 1 was accepted; drafter_failures by reason (missing, unknown).
+    sequences whose draft token at depth d + 1 was accepted; drafter_failures by reason (missing, unknown);
+    prefix_queries, prefix_hits in tokens.
     """
 
     running: int = 0
     waiting: int = 0
     kv_usage: float = 0.0
     preemptions: int = 0
+    prefix_queries: int = 0
+    prefix_hits: int = 0
     decoding: int = 0
     drafts: int = 0
     draft_tokens: int = 0
@@ -181,6 +190,8 @@ class EngineMetrics:
         self._waiting = _WAITING.labels(model_name)
         self._kv_usage = _KV_USAGE.labels(model_name)
         self._preemptions = _PREEMPTIONS.labels(model_name)
+        self._prefix_queries = _PREFIX_QUERIES.labels(model_name)
+        self._prefix_hits = _PREFIX_HITS.labels(model_name)
         self._drafts = _DRAFTS.labels(model_name)
         self._draft_tokens = _DRAFT_TOKENS.labels(model_name)
         self._accepted = _ACCEPTED.labels(model_name)
@@ -191,6 +202,8 @@ class EngineMetrics:
         self._waiting.set(step.waiting)
         self._kv_usage.set(step.kv_usage)
         self._preemptions.inc(step.preemptions)
+        self._prefix_queries.inc(step.prefix_queries)
+        self._prefix_hits.inc(step.prefix_hits)
         self._drafts.inc(step.drafts)
         self._draft_tokens.inc(step.draft_tokens)
         self._accepted.inc(step.accepted_tokens)

@@ -53,6 +53,7 @@ class GenerationRequest:
 
     prompt_ids and output_ids stay apart: a replayed request has both, and max_tokens, penalties and
     noise count from the boundary. `choice_index` is the i-th of `n` completions of the same prompt.
+    Computed prefixes are shared only among requests of the same `cache_salt`.
     """
 
     request_id: str
@@ -60,6 +61,7 @@ class GenerationRequest:
     params: SamplingParams
     choice_index: int = 0
     output_ids: tuple[int, ...] = ()
+    cache_salt: str | None = None
 
     def __post_init__(self) -> None:
         assert self.prompt_ids
@@ -115,7 +117,8 @@ class SpeculationStats:
 class TokenDelta:
     """New tokens of one request. The last delta carries `finish_reason` and is sent exactly once.
 
-    `stats` are the request's counts so far: a client that stops early still has them.
+    `stats` are the request's counts so far: a client that stops early still has them. `cached_tokens` of its
+    prompt were in the prefix cache when it started; the same in every delta.
 
     `error` is set with FinishReason.ERROR only: one sentence for the client.
     """
@@ -125,6 +128,7 @@ class TokenDelta:
     finish_reason: FinishReason | None = None
     error: str | None = None
     stats: SpeculationStats | None = None
+    cached_tokens: int = 0
 
     def __post_init__(self) -> None:
         assert (self.error is not None) == (self.finish_reason is FinishReason.ERROR)
@@ -138,6 +142,7 @@ class TokenDelta:
             later.finish_reason,
             later.error,
             later.stats,
+            later.cached_tokens,
         )
 
 

@@ -65,6 +65,7 @@ def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation:
         max_num_seqs=config.engine.max_num_seqs,
         max_num_batched_tokens=config.engine.max_num_batched_tokens,
         max_model_len=max_model_len,
+        enable_prefix_caching=config.engine.enable_prefix_caching,
     )
     packer = Packer(
         config.engine.max_num_batched_tokens,

@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from serving.engine.batch import Batch, Packer
+from serving.engine.prefix_cache import PrefixCounts
 from serving.engine.runner import ModelRunner
 from serving.engine.sampler import Draw, Sampler
 from serving.engine.scheduler import Scheduler, StepPlan
@@ -26,16 +27,22 @@ NON_FINITE = "the model produced logits that are not finite for this request"
 
 @dataclass(slots=True)
 class EngineStats:
-    """Sums since the start."""
+    """Sums since the start. prefix_queries, prefix_hits: see PrefixCounts."""
 
     steps: int = 0
     times: StepTimes = field(default_factory=StepTimes)
     speculation: SpeculationStats = field(default_factory=SpeculationStats)
     preemptions: int = 0
+    prefix_queries: int = 0
+    prefix_hits: int = 0
 
-    def add_step(self, plan: StepPlan, speculation: SpeculationStats, times: StepTimes) -> None:
+    def add_step(
+        self, plan: StepPlan, speculation: SpeculationStats, prefixes: PrefixCounts, times: StepTimes
+    ) -> None:
         self.steps += 1
         self.preemptions += len(plan.preempted)
+        self.prefix_queries += prefixes.queries
+        self.prefix_hits += prefixes.hits
         self.speculation.add(speculation)
         self.times.add(times)
 
@@ -98,7 +105,7 @@ class Engine:
         seq = self._scheduler.abort(request_id)
         if seq is not None:
             self._forget([seq])
-            self._ended.append(TokenDelta(request_id, (), FinishReason.ABORT, stats=seq.stats))
+            self._ended.append(_delta(seq, (), FinishReason.ABORT))
 
     def step(self) -> list[TokenDelta]:
         """One step: schedule, take drafts, run, verify, commit, ask for drafts. Returns what is new."""
@@ -194,30 +201,31 @@ class Engine:
         for decode, tree in zip(plan.decodes, trees, strict=True):
             result, seq = next(outcomes), decode.seq
             seq.num_computed += 1 + len(result.accepted)
+            counted = (seq.stats, speculation) if seq.num_output else ()  # the first token is the prompt's
             delta = self._emit(seq, result)
             accepted = min(len(result.accepted), len(delta.token_ids))
-            for stats in (seq.stats, speculation):
+            for stats in counted:
                 stats.record(len(tree), accepted, len(delta.token_ids))
             deltas.append(delta)
         for chunk in plan.prefills:
             chunk.seq.num_computed += chunk.length
             if chunk.last:
                 deltas.append(self._emit(chunk.seq, next(outcomes)))
+            else:
+                self._scheduler.committed(chunk.seq)
         return deltas
 
     def _emit(self, seq: Sequence, result: VerifyResult) -> TokenDelta:
-        request_id, params = seq.request.request_id, seq.request.params
+        params = seq.request.params
         tokens, reason = cut(result.token_ids, params.stop_token_ids, self._scheduler.room(seq))
         error = NON_FINITE if result.failed and reason is None else None
         seq.append(tokens)
         if reason is None and error is None:
             self._scheduler.committed(seq)
-            return TokenDelta(request_id, tokens, stats=seq.stats)
-        self._scheduler.finish(seq)
+            return _delta(seq, tokens)
+        self._scheduler.finish(seq, failed=error is not None)
         self._forget([seq])
-        return TokenDelta(
-            request_id, tokens, reason if error is None else FinishReason.ERROR, error, seq.stats
-        )
+        return _delta(seq, tokens, reason if error is None else FinishReason.ERROR, error)
 
     def _ask_drafts(self) -> None:
         """Ask for the next step's trees. The time counts with theirs."""
@@ -234,14 +242,17 @@ class Engine:
     def _record(
         self, plan: StepPlan, drafts: DraftRound, speculation: SpeculationStats, times: StepTimes
     ) -> None:
-        self.stats.add_step(plan, speculation, times)
         scheduler = self._scheduler
+        prefixes = scheduler.prefixes.take_counts()
+        self.stats.add_step(plan, speculation, prefixes, times)
         self._metrics.observe_step(
             StepReport(
                 running=scheduler.num_running,
                 waiting=scheduler.num_waiting,
                 kv_usage=scheduler.blocks.usage,
                 preemptions=len(plan.preempted),
+                prefix_queries=prefixes.queries,
+                prefix_hits=prefixes.hits,
                 decoding=len(plan.decodes),
                 drafts=sum(len(tree) > 0 for tree in drafts.trees),
                 draft_tokens=speculation.draft_tokens,
@@ -251,6 +262,12 @@ class Engine:
                 phase_seconds=asdict(times),
             )
         )
+
+
+def _delta(
+    seq: Sequence, tokens: tuple[int, ...], reason: FinishReason | None = None, error: str | None = None
+) -> TokenDelta:
+    return TokenDelta(seq.request.request_id, tokens, reason, error, seq.stats, seq.cached_prompt)
 
 
 def _no_tree(seq: Sequence) -> DraftTree:

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from serving.engine.blocks import BlockManager
+from serving.engine.prefix_cache import PrefixCache
 from serving.engine.sequence import Sequence, Status
 from serving.errors import ConfigError
 
@@ -61,12 +62,19 @@ class Scheduler:
     Running sequences are always older than waiting ones, and each queue is in order of arrival. A sequence
     is admitted with blocks for all the tokens it has, so that prefill never waits for memory: only the root
     of a decode can find the cache full. The oldest sequence therefore always advances: every request ends.
+    It begins with what the prefix cache has of it.
 
     Raises ConfigError if a step might not have a row for every running sequence.
     """
 
     def __init__(
-        self, blocks: BlockManager, *, max_num_seqs: int, max_num_batched_tokens: int, max_model_len: int
+        self,
+        blocks: BlockManager,
+        *,
+        max_num_seqs: int,
+        max_num_batched_tokens: int,
+        max_model_len: int,
+        enable_prefix_caching: bool = True,
     ) -> None:
         if max_num_seqs > max_num_batched_tokens:
             raise ConfigError(
@@ -75,6 +83,7 @@ class Scheduler:
             )
         assert max_model_len <= blocks.capacity_tokens
         self.blocks = blocks
+        self.prefixes = PrefixCache(blocks, enable_prefix_caching)
         self.max_num_seqs = max_num_seqs
         self.max_num_batched_tokens = max_num_batched_tokens
         self.max_model_len = max_model_len
@@ -120,10 +129,14 @@ class Scheduler:
                 return seq
         return None
 
-    def finish(self, seq: Sequence) -> None:
-        """Forget the sequence and free its blocks."""
+    def finish(self, seq: Sequence, failed: bool = False) -> None:
+        """Forget the sequence and free its blocks. What a `failed` one computed nobody shall begin with."""
         queue = self._running if seq.status is Status.RUNNING else self._waiting
         queue.remove(seq)
+        if failed:
+            self.blocks.withdraw(seq.block_table)
+        else:
+            self.prefixes.publish(seq)
         self.blocks.release(seq.block_table)
         seq.status = Status.FINISHED
 
@@ -134,12 +147,16 @@ class Scheduler:
             self._admit()
         decodes = self._plan_decodes(draft_cap)
         prefills = self._plan_prefills(beside=decodes)
+        for seq in (*(decode.seq for decode in decodes), *(chunk.seq for chunk in prefills)):
+            self.blocks.check_private(seq.block_table, seq.num_computed)
         return StepPlan(decodes, prefills, preempted)
 
     def committed(self, seq: Sequence) -> None:
-        """Give back the slots of rejected nodes, once tokens are appended and num_computed is advanced."""
+        """Give back the slots of rejected nodes and let others find full blocks, once tokens are appended
+        and num_computed is advanced."""
         assert seq.num_computed < len(seq.token_ids)
         self.blocks.trim(seq.block_table, len(seq.token_ids))
+        self.prefixes.publish(seq)
 
     def check_integrity(self) -> None:
         """Assert that blocks and queues are consistent. Valid between steps."""
@@ -148,6 +165,8 @@ class Scheduler:
         assert all(seq.status is Status.WAITING and not seq.block_table for seq in self._waiting)
         assert all(self.blocks.blocks_for(seq.num_computed) <= len(seq.block_table) for seq in self.sequences)
         self.blocks.check_integrity(seq.block_table for seq in self.sequences)
+        for seq in self.sequences:
+            self.prefixes.check_integrity(seq)
 
     def _hold_roots(self) -> tuple[Sequence, ...]:
         """Cover every running sequence's root, oldest first, at the cost of the youngest."""
@@ -168,19 +187,25 @@ class Scheduler:
     def _admit(self) -> None:
         """Start waiting sequences, in order, while the step would have rows to spare."""
         rows = sum(seq.num_uncomputed for seq in self._running)
-        while self._waiting and rows < self.max_num_batched_tokens and self._can_start(self._waiting[0]):
+        while self._waiting and self.num_running < self.max_num_seqs and rows < self.max_num_batched_tokens:
+            if not self._hold_all(self._waiting[0]):
+                return
             seq = self._waiting.popleft()
-            held = self.blocks.grow(seq.block_table, len(seq.token_ids))
-            assert held
             seq.status = Status.RUNNING
             self._running.append(seq)
             rows += seq.num_uncomputed
 
-    def _can_start(self, seq: Sequence) -> bool:
+    def _hold_all(self, seq: Sequence) -> bool:
+        """Cover a waiting sequence's tokens, first with what is cached of them. False: too few are free."""
+        found = self.prefixes.find(seq)
         # Free blocks kept for the growth of those that run, or a newcomer would soon be preempted again.
         watermark = max(self.blocks.num_blocks // 100, self.num_running) if self._running else 0
-        needed = self.blocks.blocks_for(len(seq.token_ids)) + watermark
-        return self.num_running < self.max_num_seqs and needed <= self.blocks.num_free
+        if self.blocks.free_needed(found, len(seq.token_ids)) + watermark > self.blocks.num_free:
+            return False
+        self.prefixes.adopt(seq, found)
+        held = self.blocks.grow(seq.block_table, len(seq.token_ids))
+        assert held
+        return True
 
     def _plan_decodes(self, draft_cap: Callable[[Sequence], int]) -> tuple[Decode, ...]:
         """A row for every root; trees share what is left, less prefill's part."""

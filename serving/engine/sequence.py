@@ -25,7 +25,9 @@ class Sequence:
     token_ids: prompt + output, a replayed request's earlier output included; grows by `append`.
     num_computed: positions whose KV is in the cache and committed; the engine advances it.
     num_drafted: positions the drafter holds; 0: not open there. The engine's, too.
+    num_cached: positions found in the prefix cache when the sequence first ran; None: it was not looked for.
     block_table[i]: the cache block of positions i * block_size .. (i + 1) * block_size - 1.
+    block_keys[i]: what that block is known by when it is full (the prefix cache's, made as needed).
     """
 
     seq_id: int
@@ -33,7 +35,9 @@ class Sequence:
     token_ids: list[int]
     num_computed: int = 0
     num_drafted: int = 0
+    num_cached: int | None = None
     block_table: list[int] = field(default_factory=list)
+    block_keys: list[bytes] = field(default_factory=list)
     status: Status = Status.WAITING
     stats: SpeculationStats = field(default_factory=SpeculationStats)
 
@@ -54,6 +58,11 @@ class Sequence:
     def num_uncomputed(self) -> int:
         """Rows it takes to get the next token: at least 1, for the last token is fed to draw the next."""
         return len(self.token_ids) - self.num_computed
+
+    @property
+    def cached_prompt(self) -> int:
+        """Prompt tokens that did not have to be computed."""
+        return min(self.num_cached or 0, self.num_prompt)
 
     @property
     def root(self) -> int:

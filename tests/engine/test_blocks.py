@@ -1,4 +1,4 @@
-"""BlockManager: all or nothing, nothing twice, nothing lost."""
+"""BlockManager: all or nothing, nothing twice, nothing lost; what is published is found until taken."""
 
 from __future__ import annotations
 
@@ -77,6 +77,131 @@ def test_capacity() -> None:
     assert BlockManager(5, 16).capacity_tokens == 80
 
 
+# Published blocks
+
+
+def published(blocks: BlockManager, *keys: bytes) -> list[int]:
+    """A table of full blocks that are known by `keys`."""
+    table: list[int] = []
+    assert blocks.grow(table, len(keys) * blocks.block_size)
+    for place, key in enumerate(keys):
+        blocks.publish(table, place, key)
+    return table
+
+
+def test_what_is_published_is_found_up_to_the_first_gap() -> None:
+    blocks = BlockManager(8, 16)
+    table = published(blocks, b"a", b"b", b"c")
+    assert blocks.find([b"a", b"b", b"c", b"d"]) == table
+    assert blocks.find([b"a", b"x", b"c"]) == table[:1]
+    assert blocks.find([b"x", b"a"]) == blocks.find([]) == []
+
+
+def test_adopted_blocks_are_held_by_all_who_share_them() -> None:
+    blocks = BlockManager(8, 16)
+    first, second = published(blocks, b"a", b"b"), []
+    blocks.adopt(second, blocks.find([b"a", b"b"]))
+    assert blocks.grow(second, 40)
+    assert (second[:2], len(second), blocks.num_free) == (first, 3, 5)
+    blocks.check_integrity([first, second])
+    blocks.release(first)
+    assert blocks.num_free == 5
+    blocks.check_integrity([second])
+    blocks.release(second)
+    assert blocks.num_free == 8
+    blocks.check_integrity([])
+
+
+def test_a_published_block_that_is_given_back_is_free_and_can_still_be_found() -> None:
+    blocks, again = BlockManager(4, 16), []
+    table = published(blocks, b"a", b"b")
+    held = list(table)
+    blocks.release(table)
+    assert (blocks.num_free, blocks.usage) == (4, 0.0)
+    blocks.adopt(again, blocks.find([b"a", b"b"]))
+    assert (again, blocks.num_free) == (held, 2)
+    blocks.check_integrity([again])
+
+
+def test_blank_blocks_are_taken_before_cached_ones() -> None:
+    blocks, table = BlockManager(4, 16), []
+    blocks.release(published(blocks, b"a", b"b"))
+    assert blocks.grow(table, 2 * 16)
+    assert len(blocks.find([b"a", b"b"])) == 2
+
+
+def test_the_longest_unused_goes_first_and_of_one_request_the_last_block() -> None:
+    blocks, table = BlockManager(5, 16), []
+    blocks.release(published(blocks, b"a1", b"a2"))
+    blocks.release(published(blocks, b"b1", b"b2", b"b3"))
+    left = []
+    for slots in range(16, 6 * 16, 16):
+        assert blocks.grow(table, slots)
+        left.append((len(blocks.find([b"a1", b"a2"])), len(blocks.find([b"b1", b"b2", b"b3"]))))
+    assert left == [(1, 3), (0, 3), (0, 2), (0, 1), (0, 0)]
+    blocks.check_integrity([table])
+
+
+def test_using_a_block_again_makes_it_young() -> None:
+    blocks, table, again = BlockManager(2, 16), [], []
+    blocks.release(published(blocks, b"a"))
+    blocks.release(published(blocks, b"b"))
+    blocks.adopt(again, blocks.find([b"a"]))
+    blocks.release(again)
+    assert blocks.grow(table, 16)
+    assert (len(blocks.find([b"a"])), blocks.find([b"b"])) == (1, [])
+
+
+def test_an_equal_block_takes_the_place_of_ones_own() -> None:
+    """Two prompts that were computed at the same time share what is equal from then on."""
+    blocks = BlockManager(8, 16)
+    first, second = published(blocks, b"a", b"b"), published(blocks, b"a", b"b", b"c")
+    assert second[:2] == first
+    assert blocks.num_free == 5
+    blocks.check_integrity([first, second])
+
+
+@pytest.mark.parametrize("held", [0, 1, 2])
+def test_free_needed_counts_found_blocks_that_nobody_holds(held: int) -> None:
+    blocks, holder, newcomer = BlockManager(8, 16), [], []
+    blocks.release(published(blocks, b"a", b"b"))
+    blocks.adopt(holder, blocks.find([b"a", b"b"][:held]))
+    found, before = blocks.find([b"a", b"b"]), blocks.num_free
+    needed = blocks.free_needed(found, 70)
+    blocks.adopt(newcomer, found)
+    assert blocks.grow(newcomer, 70)
+    assert before - blocks.num_free == needed == 5 - held
+
+
+def test_withdrawn_blocks_are_not_found_and_stay_with_those_who_share_them() -> None:
+    blocks, second = BlockManager(4, 16), []
+    first = published(blocks, b"a", b"b")
+    blocks.adopt(second, blocks.find([b"a"]))
+    blocks.withdraw(first)
+    assert blocks.find([b"a"]) == []
+    blocks.check_integrity([first, second])
+    blocks.release(first)
+    blocks.release(second)
+    assert blocks.find([b"a"]) == []
+    blocks.check_integrity([])
+
+
+def test_only_private_blocks_may_be_written() -> None:
+    blocks, second = BlockManager(4, 16), []
+    first = published(blocks, b"a")
+    assert blocks.grow(first, 20)
+    blocks.check_private(first, 16)
+    with pytest.raises(AssertionError):
+        blocks.check_private(first, 15)
+    blocks.adopt(second, blocks.find([b"a"]))
+    blocks.withdraw(first)
+    with pytest.raises(AssertionError):
+        blocks.check_private(first, 0)
+
+
+# Integrity
+
+
 def lose(tables: list[list[int]]) -> None:
     tables.pop()
 
@@ -118,12 +243,43 @@ def test_returning_a_block_twice_is_a_bug() -> None:
 
 
 class AnyUse(RuleBasedStateMachine):
-    """Tables grow, shrink and go in any order; coverage and what is free are known from slot counts alone."""
+    """Tables grow, shrink and go in any order; coverage and what is free are known from slot counts alone.
+
+    Some are published: table i is a text of its family, i % 2, so that tables come to share blocks.
+    """
 
     @initialize(num_blocks=st.integers(1, 12), block_size=st.integers(1, 5))
     def start(self, num_blocks: int, block_size: int) -> None:
         self.blocks = BlockManager(num_blocks, block_size)
         self.tables: list[list[int]] = [[] for _ in range(4)]
+        self.content: dict[int, bytes] = {}
+
+    def keys(self, which: int) -> list[bytes]:
+        return [bytes([which % 2, place]) for place in range(40)]
+
+    @rule(which=st.integers(0, 3), most=st.integers(0, 5))
+    def adopt(self, which: int, most: int) -> None:
+        table = self.tables[which]
+        if not table:
+            found = self.blocks.find(self.keys(which)[:most])
+            self.blocks.adopt(table, found)
+            assert [self.content[block] for block in found] == self.keys(which)[: len(found)]
+
+    @rule(which=st.integers(0, 3))
+    def publish(self, which: int) -> None:
+        """Whatever is not known yet, from the start on."""
+        table = self.tables[which]
+        for place, key in enumerate(self.keys(which)[: len(table)]):
+            if self.blocks.key(table[place]) is None:
+                self.content[table[place]] = key
+                self.blocks.publish(table, place, key)
+            assert self.blocks.key(table[place]) == self.content[table[place]] == key
+        assert self.blocks.find(self.keys(which)[: len(table)]) == table
+
+    @rule(which=st.integers(0, 3))
+    def withdraw(self, which: int) -> None:
+        self.blocks.withdraw(self.tables[which])
+        assert all(self.blocks.key(block) is None for block in self.tables[which])
 
     @rule(which=st.integers(0, 3), num_slots=st.integers(0, 40))
     def grow(self, which: int, num_slots: int) -> None:
@@ -148,7 +304,8 @@ class AnyUse(RuleBasedStateMachine):
     @invariant()
     def adds_up(self) -> None:
         self.blocks.check_integrity(self.tables)
-        assert self.blocks.num_free == self.blocks.num_blocks - sum(map(len, self.tables))
+        held = {block for table in self.tables for block in table}
+        assert self.blocks.num_free == self.blocks.num_blocks - len(held)
 
 
 TestAnyUse = AnyUse.TestCase

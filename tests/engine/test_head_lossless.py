@@ -84,8 +84,9 @@ def config(target: Path, dtype: str, speculation: dict[str, Any], **engine: Any)
 
 @cache
 def plain(target: Path, dtype: str) -> dict[str, Outcome]:
-    """Each request alone, without speculation."""
-    engine = build_engine(config(target, dtype, {"method": "off"}), None, "plain")
+    """Each request alone, without speculation, computed in full."""
+    of = config(target, dtype, {"method": "off"}, enable_prefix_caching=False)
+    engine = build_engine(of, None, "plain")
     return {each.request_id: run(engine, [each])[each.request_id] for _, each in mix()}
 
 

@@ -29,7 +29,8 @@ def plain(seq: Sequence) -> int:
 
 
 class Paper:
-    """What an engine does with plans. The token at position p of sequence i is `1000 * i + p`."""
+    """What an engine does with plans. The token at position p of sequence i is `1000 * i + p`, or where it
+    repeats the text of another, `1000 * text + p`."""
 
     def __init__(self, num_blocks: int, block_size: int = 4, **limits: int) -> None:
         self.blocks = BlockManager(num_blocks, block_size)
@@ -42,9 +43,10 @@ class Paper:
         self.cache = [SCRIBBLE] * self.blocks.capacity_tokens
         self.all: list[Sequence] = []
 
-    def add(self, prompt: int, max_tokens: int = 100, output: int = 0) -> Sequence:
+    def add(self, prompt: int, max_tokens: int = 100, output: int = 0, text: int | None = None) -> Sequence:
         seq_id = len(self.all)
-        ids = tuple(range(1000 * seq_id, 1000 * seq_id + prompt + output))
+        start = 1000 * (seq_id if text is None else text)
+        ids = tuple(range(start, start + prompt + output))
         request = GenerationRequest(
             f"r{seq_id}", ids[:prompt], SamplingParams(max_tokens), output_ids=ids[prompt:]
         )
@@ -55,6 +57,10 @@ class Paper:
 
     def step(self, cap: Choose = plain, accept: Callable[[Decode], int] = lambda decode: 0) -> StepPlan:
         plan = self.scheduler.schedule(cap)
+        self.carry_out(plan, accept)
+        return plan
+
+    def carry_out(self, plan: StepPlan, accept: Callable[[Decode], int] = lambda decode: 0) -> None:
         self.check(plan)
         self.forward(plan)
         for chunk in plan.prefills:
@@ -72,7 +78,6 @@ class Paper:
             else:
                 self.scheduler.committed(seq)
         self.check_consistent()
-        return plan
 
     def run(self, cap: Choose = plain, accept: Callable[[Decode], int] = lambda decode: 0) -> int:
         """Steps until there is no work."""
@@ -91,8 +96,7 @@ class Paper:
             self.write(seq, start, seq.token_ids[start : start + length])
 
     def commit(self, seq: Sequence, count: int) -> None:
-        end = len(seq.token_ids)
-        seq.append(range(1000 * seq.seq_id + end, 1000 * seq.seq_id + end + count))
+        seq.append(range(seq.root + 1, seq.root + 1 + count))
 
     def compact(self, seq: Sequence, accepted: int) -> None:
         start = seq.num_computed + 1
@@ -349,17 +353,21 @@ def test_a_sequence_without_room_is_refused() -> None:
 # Blocks
 
 
-def test_same_prefix_in_the_same_step_shares_no_block() -> None:
+def test_same_prefix_in_the_same_step_is_computed_twice_and_shared_afterwards() -> None:
     """S21."""
     paper = Paper(16)
-    prompt = tuple(range(9))
-    twins = [Sequence.create(i, GenerationRequest(f"r{i}", prompt, SamplingParams(5))) for i in range(2)]
-    for seq in twins:
-        paper.scheduler.add(seq)
+    twins = [paper.add(9, max_tokens=5, text=0) for _ in range(2)]
     plan = paper.scheduler.schedule(plain)
     assert plan.prefills == (Prefill(twins[0], 0, 9), Prefill(twins[1], 0, 9))
     assert not set(twins[0].block_table) & set(twins[1].block_table)
     paper.scheduler.check_integrity()
+    paper.carry_out(plan)
+    assert twins[0].block_table[:2] == twins[1].block_table[:2]
+    assert twins[0].block_table[2] != twins[1].block_table[2]
+    assert paper.blocks.num_free == 16 - 4
+    paper.run(eight)
+    assert twins[0].token_ids == twins[1].token_ids
+    paper.check_idle()
 
 
 def test_rejected_nodes_give_their_blocks_back() -> None:
@@ -430,6 +438,109 @@ def test_prompt_that_fills_the_cache_starts_when_alone() -> None:
     paper.check_idle()
 
 
+# Prefixes
+
+
+def test_a_second_request_computes_only_what_is_not_cached() -> None:
+    paper = Paper(64)
+    paper.add(prompt=40, max_tokens=1)
+    paper.run()
+    second = paper.add(prompt=50, max_tokens=1, text=0)
+    assert chunks(paper.step()) == [(1, 40, 10)]
+    assert second.num_cached == second.cached_prompt == 40
+    assert paper.scheduler.prefixes.take_counts() == (90, 40)
+    assert paper.scheduler.prefixes.take_counts() == (0, 0)
+
+
+@pytest.mark.parametrize(("prompt", "cached"), [(3, 0), (4, 0), (5, 4), (8, 4), (9, 8), (16, 12), (17, 16)])
+def test_full_blocks_are_reused_and_the_last_token_is_always_computed(prompt: int, cached: int) -> None:
+    paper = Paper(16)
+    for _ in range(2):
+        seq = paper.add(prompt, max_tokens=1, text=0)
+        paper.run()
+    assert seq.num_cached == cached
+
+
+def test_what_was_said_is_reused_when_the_conversation_goes_on() -> None:
+    """With trees that are partly rejected: only what was committed is there."""
+    paper = Paper(64)
+    paper.add(prompt=10, max_tokens=21)
+    paper.run(eight, lambda decode: decode.max_draft // 2)
+    second = paper.add(prompt=40, text=0)
+    paper.step()
+    assert second.num_cached == 28, "of 31 tokens the last was never computed"
+
+
+def test_a_prompt_that_is_being_read_can_be_joined() -> None:
+    paper = Paper(64, max_num_batched_tokens=20)
+    paper.add(prompt=38)
+    paper.add(prompt=37, text=0)
+    assert chunks(paper.step()) == [(0, 0, 20)]
+    assert chunks(paper.step()) == [(0, 20, 18), (1, 20, 2)]
+
+
+def test_running_sequences_share_and_the_first_to_end_takes_nothing_from_the_other() -> None:
+    paper = Paper(64)
+    first = paper.add(prompt=9, max_tokens=3)
+    paper.step()
+    second = paper.add(prompt=10, max_tokens=30, text=0)
+    paper.step()
+    assert first.block_table[:2] == second.block_table[:2]
+    assert paper.blocks.num_free == 64 - 4
+    paper.run(eight, accept_all)
+    paper.check_idle()
+
+
+def test_shared_blocks_let_in_more_requests_than_memory_has_room_for() -> None:
+    paper = Paper(12)
+    paper.add(prompt=33, max_tokens=20)
+    paper.step()
+    others = [paper.add(prompt=34, max_tokens=2, text=text) for text in (0, 7)]
+    paper.step()
+    assert [seq.status for seq in others] == [Status.RUNNING, Status.WAITING]
+
+
+def test_a_preempted_sequence_finds_what_was_not_taken() -> None:
+    paper, _, young, _ = crowd()
+    while young not in paper.step().preempted:
+        pass
+    paper.run()
+    assert young.num_cached == 0, "its own work is no hit"
+    assert paper.scheduler.prefixes.take_counts() == (9, 0)
+
+
+def test_old_prefixes_give_way_when_blocks_are_needed() -> None:
+    paper = Paper(8)
+    for text in (0, 1, 2):
+        paper.add(prompt=13, max_tokens=1, text=text)
+        paper.run()
+    found = [paper.add(prompt=13, max_tokens=1, text=text) for text in (2, 0)]
+    paper.run()
+    assert [seq.num_cached for seq in found] == [12, 4], "the end of the oldest went first"
+
+
+def test_tokens_of_a_failed_sequence_are_not_reused() -> None:
+    paper = Paper(16)
+    sick, well = paper.add(prompt=9), paper.add(prompt=9, max_tokens=30)
+    paper.step()
+    paper.scheduler.finish(sick, failed=True)
+    again = [paper.add(prompt=9, max_tokens=1, text=text) for text in (0, 1)]
+    paper.step()
+    assert [seq.num_cached for seq in again] == [0, 8]
+    paper.run()
+    assert well.finished
+    paper.check_idle()
+
+
+def test_without_the_cache_everything_is_computed() -> None:
+    paper = Paper(16, enable_prefix_caching=False)
+    for seq_id in range(2):
+        paper.add(prompt=9, max_tokens=1, text=0)
+        assert chunks(paper.step()) == [(seq_id, 0, 9)]
+    assert paper.scheduler.prefixes.take_counts() == (0, 0)
+    assert paper.blocks.find(paper.all[1].block_keys) == []
+
+
 # Preemption
 
 
@@ -455,7 +566,7 @@ def test_the_youngest_gives_way_and_is_recomputed_with_its_output() -> None:
     while young.status is Status.WAITING:
         plan = paper.step()
     assert old.finished
-    assert chunks(plan)[0] == (1, 0, 7)
+    assert chunks(plan)[0] == (1, 4, 3), "its first block was still there"
     paper.run()
     assert [seq.num_output for seq in paper.all] == [8, 9, 2]
     paper.check_idle()
@@ -550,7 +661,8 @@ def test_aborted_while_others_wait_for_its_blocks() -> None:
 
 
 class AnyTraffic(RuleBasedStateMachine):
-    """Requests come, are aborted, stop at random and are accepted at random, in caches that are too small."""
+    """Requests come, are aborted, stop or fail at random and are accepted at random, in caches that are too
+    small. Many repeat another's text."""
 
     @initialize(
         num_blocks=st.integers(3, 14),
@@ -570,11 +682,11 @@ class AnyTraffic(RuleBasedStateMachine):
             max_model_len=max(2, num_blocks * block_size - spare_slots),
         )
 
-    @rule(data=st.data(), max_tokens=st.integers(1, 30))
-    def add(self, data: st.DataObject, max_tokens: int) -> None:
+    @rule(data=st.data(), max_tokens=st.integers(1, 30), text=st.sampled_from([None, 0, 0, 1]))
+    def add(self, data: st.DataObject, max_tokens: int, text: int | None) -> None:
         known = data.draw(st.integers(1, self.paper.scheduler.max_model_len - 1), label="prompt + output")
         output = data.draw(st.integers(0, min(known, max_tokens) - 1), label="output")
-        self.paper.add(known - output, max_tokens, output)
+        self.paper.add(known - output, max_tokens, output, text)
 
     @rule(data=st.data())
     def step(self, data: st.DataObject) -> None:
@@ -604,10 +716,10 @@ class AnyTraffic(RuleBasedStateMachine):
         assert seq.finished
 
     @precondition(lambda self: self.paper.scheduler.num_running)
-    @rule(data=st.data())
-    def stop(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), failed=st.booleans())
+    def stop(self, data: st.DataObject, failed: bool) -> None:
         running = [seq for seq in self.paper.scheduler.sequences if seq.status is Status.RUNNING]
-        self.paper.scheduler.finish(data.draw(st.sampled_from(running), label="stopped"))
+        self.paper.scheduler.finish(data.draw(st.sampled_from(running), label="stopped"), failed)
 
     @invariant()
     def consistent(self) -> None:

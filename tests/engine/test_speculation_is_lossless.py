@@ -124,11 +124,12 @@ CASES = st.builds(
 
 
 class Plain:
-    """Answers of a model without speculation, one request at a time, remembered."""
+    """Answers of a model without speculation, one request at a time, computed in full, remembered."""
 
     def __init__(self, folder: Path, setup: Setup) -> None:
         self.folder, self.setup = folder, setup
-        self.engine = build_engine(engine_config(folder, setup), None, "plain")
+        config = engine_config(folder, setup, enable_prefix_caching=False)
+        self.engine = build_engine(config, None, "plain")
         self.known: dict[Any, tuple[int, ...]] = {}
 
     def __call__(self, request: GenerationRequest) -> tuple[int, ...]:
