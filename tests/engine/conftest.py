@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from head_configs import HEADS, VOCAB, layout
+from tiny_heads import save_head
 from tiny_models import save_tiny, tiny_model
 
 
@@ -25,3 +28,19 @@ def qwen3(tmp_path_factory: pytest.TempPathFactory) -> Path:
         vocab_size=83,
     )
     return save_tiny(tmp_path_factory.mktemp("models") / "qwen3", model)
+
+
+@pytest.fixture(scope="session")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the heads are for."""
+    model = tiny_model(head_dim=32, vocab_size=VOCAB)
+    return save_tiny(tmp_path_factory.mktemp("target") / "llama", model)
+
+
+@pytest.fixture(scope="session")
+def drafts(target: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Settings of each method. The small model is the target itself, which is right whenever it is greedy."""
+    folder = tmp_path_factory.mktemp("heads")
+    paths = {name: save_head(head, folder / name, layout(head)) for name, head in HEADS.items()}
+    heads = {name: {"method": HEADS[name].kind, "head": str(path)} for name, path in paths.items()}
+    return heads | {"draft_model": {"method": "draft_model", "draft_model": str(target)}}

@@ -20,6 +20,7 @@ class Outcome:
     reason: FinishReason | None = None
     error: str | None = None
     stats: SpeculationStats = field(default_factory=SpeculationStats)
+    cached_tokens: int = 0
     deltas: int = 0
 
 
@@ -29,11 +30,12 @@ def request(
     max_tokens: int = 24,
     output: tuple[int, ...] = (),
     choice: int = 0,
+    salt: str | None = None,
     **params: object,
 ) -> GenerationRequest:
     """Greedy unless `params` says otherwise."""
     sampling = SamplingParams(max_tokens, **{"temperature": 0.0, **params})
-    return GenerationRequest(name, tuple(prompt), sampling, choice, output)
+    return GenerationRequest(name, tuple(prompt), sampling, choice, output, salt)
 
 
 def run(
@@ -71,6 +73,8 @@ def take_step(engine: Engine, outcomes: Mapping[str, Outcome]) -> None:
         outcome.token_ids += delta.token_ids
         outcome.reason, outcome.error = delta.finish_reason, delta.error
         outcome.stats = delta.stats or outcome.stats
+        assert outcome.deltas == 0 or delta.cached_tokens == outcome.cached_tokens
+        outcome.cached_tokens = delta.cached_tokens
         outcome.deltas += 1
     engine.check_integrity()
 

@@ -233,12 +233,17 @@ def test_seed_and_choice_give_other_answers(llama: Path) -> None:
     assert len({outcome.token_ids for outcome in outcomes.values()}) == 4
 
 
-def test_equal_prefixes_in_one_step(llama: Path) -> None:
-    """S21"""
+@pytest.mark.parametrize("rows", [512, 16])
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_equal_prefixes_in_one_step(llama: Path, rows: int, backend: str) -> None:
+    """S21: read at once, or one after the other in chunks."""
+    options: dict[str, Any] = {"attention_backend": backend}
     requests = [request("a", PROMPT, 20), request("b", PROMPT, 20), request("c", (*PROMPT, 3), 20)]
-    outcomes = run(build(llama, Oracle(texts(llama, requests))), requests)
-    for each in requests:
-        assert outcomes[each.request_id].token_ids == plain(llama, each)
+    known = texts(llama, requests, **options)
+    engine = build(llama, Oracle(known), max_num_batched_tokens=rows, **options)
+    outcomes = run(engine, requests)
+    assert [each.prompt_ids + outcomes[each.request_id].token_ids for each in requests] == known
+    assert engine.stats.prefix_hits == (0 if rows == 512 else 2 * 16)
 
 
 @pytest.mark.parametrize("params", [{}, SAMPLED])
@@ -356,7 +361,8 @@ def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("dtype", "backend"), [("float32", "native"), ("bfloat16", "native"), ("float32", "torch")]
 )
 def test_unusable_logits_end_their_own_request_only(poisoned: Path, dtype: str, backend: str) -> None:
-    """S11: in a short prompt, in an early chunk of a long one; then others inherit the blocks."""
+    """S11: in a short prompt, in an early chunk of a long one; then others inherit the blocks, but not what
+    is in them."""
     options: dict[str, Any] = {"attention_backend": backend}
     healthy = [
         request(f"r{i}", [token % POISON for token in prompt], 12, stop_token_ids=frozenset({POISON}))
@@ -373,6 +379,7 @@ def test_unusable_logits_end_their_own_request_only(poisoned: Path, dtype: str, 
             assert outcomes[name].reason is FinishReason.ERROR
             assert outcomes[name].error == NON_FINITE
             assert outcomes[name].token_ids == ()
+            assert outcomes[name].cached_tokens == 0
         assert [outcomes[each.request_id].token_ids for each in healthy] == expected
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from head_configs import HEADS, VOCAB, config
 from runs import Outcome, request, run
-from tiny_heads import DenseHead, TinyHead, save_head
-from tiny_models import config_for, save_tiny, tiny_model
+from tiny_heads import DenseHead, TinyHead
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
@@ -21,40 +21,10 @@ from serving.config import ServeConfig
 from serving.drafting.base import DraftChannel
 from serving.drafting.colocated import ColocatedChannel
 from serving.drafting.messages import Close, Extend, Open, Proposal, Propose
-from serving.engine.attention.base import kv_bytes_per_token
 from serving.engine.build import build_engine
 from serving.engine.build_drafter import build_network_drafter
 from serving.engine.engine import Engine
-from serving.models.architecture import Architecture
 from serving.types import GenerationRequest
-
-VOCAB = 24  # so few tokens that an undecided head is often right
-CACHE_TOKENS = 192
-SIZES: dict[str, Any] = {"vocab_size": VOCAB, "sharpness": 0.3}
-HEADS = {
-    "eagle3": TinyHead(**SIZES, draft_vocab=20, fc_norm=True),
-    "eagle3-joint-norm": TinyHead(**SIZES, draft_vocab=20, joint_norm=True, norm_output=True),
-    "eagle": TinyHead("eagle", **SIZES),
-}
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    model = tiny_model(head_dim=32, vocab_size=VOCAB)
-    return save_tiny(tmp_path_factory.mktemp("target") / "llama", model)
-
-
-@pytest.fixture(scope="module")
-def drafts(target: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Settings of each method. The small model is the target itself, which is right whenever it is greedy."""
-    folder = tmp_path_factory.mktemp("heads")
-    paths = {name: save_head(head, folder / name, layout(head)) for name, head in HEADS.items()}
-    heads = {name: {"method": HEADS[name].kind, "head": str(path)} for name, path in paths.items()}
-    return heads | {"draft_model": {"method": "draft_model", "draft_model": str(target)}}
-
-
-def layout(head: TinyHead) -> str:
-    return "speculators" if head.norm_output else "specforge"
 
 
 def mix() -> list[tuple[int, GenerationRequest]]:
@@ -71,15 +41,6 @@ def mix() -> list[tuple[int, GenerationRequest]]:
     ways += ways[:3]
     each = zip(prompts, ways, strict=True)
     return [(i // 3, request(f"r{i}", prompt, 45, **way)) for i, (prompt, way) in enumerate(each)]
-
-
-def config(target: Path, dtype: str, speculation: dict[str, Any], **engine: Any) -> ServeConfig:
-    per_token = kv_bytes_per_token(Architecture.from_folder(target), getattr(torch, dtype))
-    sizes = {"max_model_len": 112, "kv_cache_memory": CACHE_TOKENS * per_token, **engine}
-    base = config_for(target, dtype, **sizes).model_dump()
-    return ServeConfig.model_validate(
-        {**base, "speculation": {"placement": "colocated", "min_level_reach": 0.0, **speculation}}
-    )
 
 
 @cache
@@ -125,14 +86,17 @@ def start(of: ServeConfig) -> tuple[Engine, Recording]:
 def test_no_token_changes(
     target: Path, drafts: dict[str, dict[str, Any]], method: str, m: int, dtype: str
 ) -> None:
-    """In little memory and few rows, so that prompts come in chunks and sequences are preempted."""
+    """In little memory and few rows, so that prompts come in chunks and sequences are preempted; and once
+    more, the youngest first: of them something is left in the prefix cache."""
     speculation = {**drafts[method], "num_speculative_tokens": m, "min_path_value": 0.0}
     engine, channel = start(config(target, dtype, speculation, max_num_batched_tokens=48))
-    outcomes = run(engine, arrivals=mix())
-    for name, expected in plain(target, dtype).items():
-        assert outcomes[name].token_ids == expected.token_ids, name
+    for arrivals in (mix(), [(i // 3, each) for i, (_, each) in enumerate(reversed(mix()))]):
+        outcomes = run(engine, arrivals=arrivals)
+        for name, expected in plain(target, dtype).items():
+            assert outcomes[name].token_ids == expected.token_ids, name
     assert channel.unknown == 0
     assert engine.stats.preemptions > 0
+    assert engine.stats.prefix_hits > 0
     assert engine.stats.speculation.accepted_tokens > 2 * m
     assert outcomes["r2"].stats.draft_tokens == 0
 

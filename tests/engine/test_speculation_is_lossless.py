@@ -1,6 +1,7 @@
 """Invariants 1 and 2: the same tokens with speculation as without, whatever else happens in the engine.
 
-"Plain" is the same request alone in an engine that does not speculate. With the CPU kernels the tokens must
+"Plain" is the same request alone in an engine that neither speculates nor reuses anything; others begin with
+what is cached of earlier requests, aborted ones among them. With the CPU kernels the tokens must
 be equal in every dtype. Torch's own kernels round a row differently in different company: there, at the first
 difference, the two tokens must be as good as tied (design, section 5).
 """
@@ -31,7 +32,7 @@ from serving.engine.build import build_engine
 from serving.engine.engine import Engine
 from serving.models.architecture import Architecture
 from serving.spec.noise import gumbel, noise_key
-from serving.types import GenerationRequest, SamplingParams
+from serving.types import FinishReason, GenerationRequest, SamplingParams
 
 VOCAB = 83  # the smaller of the two models'
 LONGEST = 40
@@ -41,7 +42,7 @@ TIE = 1e-3
 def _prompts() -> list[tuple[int, ...]]:
     rng = np.random.default_rng(0)
     made = [tuple(rng.integers(0, VOCAB, n).tolist()) for n in (1, 2, 5, 15, 16, 17, 33, 70)]
-    return [*made, made[6][:20] + made[4], made[3] * 4]
+    return [*made, made[6][:20] + made[4], made[3] * 4, made[7][:50], made[7][:33] + made[6]]
 
 
 PROMPTS = _prompts()
@@ -78,9 +79,13 @@ TORCH = [Setup("llama", "float32", "torch"), Setup("qwen3", "float32", "torch")]
 
 @dataclass(frozen=True)
 class Case:
-    """A mix of requests, each with the step before which it arrives, and limits that get in their way."""
+    """A mix of requests, each with the step before which it arrives, and limits that get in their way.
+
+    aborts: (step, place among the requests).
+    """
 
     requests: tuple[tuple[int, GenerationRequest], ...]
+    aborts: tuple[tuple[int, int], ...]
     m: int
     rows: int
     seqs: int
@@ -111,6 +116,7 @@ def arrivals(draw: st.DrawFn) -> tuple[tuple[int, GenerationRequest], ...]:
 CASES = st.builds(
     Case,
     requests=arrivals(),
+    aborts=st.lists(st.tuples(st.integers(1, 20), st.integers(0, 7)), max_size=3).map(tuple),
     m=st.sampled_from([1, 2, 4, 8, 16, 60]),
     rows=st.sampled_from([16, 20, 48, 512]),
     seqs=st.sampled_from([1, 3, 16]),
@@ -176,9 +182,17 @@ def channel_for(plain: Plain, case: Case) -> DraftChannel:
     return Adversary(texts, case.seed, VOCAB, case.mischief)
 
 
+def next_turn(request: GenerationRequest, outcome: Outcome, longest: int) -> GenerationRequest:
+    """The conversation goes on."""
+    prompt = (*request.prompt_ids, *outcome.token_ids, *PROMPTS[3])[: longest - 1]
+    return replace(request, prompt_ids=prompt, params=replace(request.params, max_tokens=2))
+
+
 def assert_same(plain: Plain, request: GenerationRequest, outcome: Outcome) -> None:
     assert outcome.error is None
     expected = plain(request)
+    if outcome.reason is FinishReason.ABORT:
+        expected = expected[: len(outcome.token_ids)]
     if outcome.token_ids == expected:
         return
     assert plain.setup.backend == "torch", (request, outcome.token_ids, expected)
@@ -209,9 +223,20 @@ def reference(folder: Path) -> Any:
 
 def check(plain: Plain, case: Case) -> None:
     engine = build(plain, case, channel_for(plain, case))
-    outcomes = run(engine, arrivals=case.requests)
-    for _, request in case.requests:
+    requests = [request for _, request in case.requests]
+
+    def abort(step: int) -> None:
+        for at, place in case.aborts:
+            if at == step and place < len(requests):
+                engine.abort(requests[place].request_id)
+
+    outcomes = run(engine, arrivals=case.requests, before_step=abort)
+    for request in requests:
         assert_same(plain, request, outcomes[request.request_id])
+    longest = engine.card().max_model_len
+    turns = [next_turn(request, outcomes[request.request_id], longest) for request in requests[:3]]
+    for name, outcome in run(engine, turns).items():
+        assert_same(plain, next(turn for turn in turns if turn.request_id == name), outcome)
 
 
 # Shrinking would run for minutes; a case is small as it is.
@@ -245,7 +270,7 @@ def everything_at_once(m: int) -> Case:
         for j, sampling in (ways if m in (4, 16) else ways[i % 2 :: 3])
     ]
     return Case(
-        tuple((i // 4, each) for i, each in enumerate(requests)), m, 64, 16, 128, 16, 8, False, 0.1, m
+        tuple((i // 4, each) for i, each in enumerate(requests)), (), m, 64, 16, 128, 16, 8, False, 0.1, m
     )
 
 
@@ -266,6 +291,7 @@ def test_many_requests_in_little_memory(plain: Plain, m: int) -> None:
     assert isinstance(adversary, Adversary)
     assert not adversary.held, "sequences were left open at the drafter"
     assert engine.stats.preemptions > 0
+    assert engine.stats.prefix_hits > 100
     assert engine.stats.speculation.accepted_tokens > 50
     assert engine.stats.speculation.draft_tokens <= m * engine.stats.speculation.steps
     assert adversary.moved > (20 if m > 1 else -1)
