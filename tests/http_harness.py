@@ -44,8 +44,11 @@ def encode(text: str) -> list[int]:
     return TOKENIZER.encode(text, add_special_tokens=False).ids
 
 
-def says(text: str, *, by: int = 2, pause: float = 0.0, eos: bool = True) -> Script:
-    """Answer with `text`, `by` tokens a step, then EOS; cut at max_tokens as an engine does."""
+def says(text: str, *, by: int = 2, pause: float = 0.0, eos: bool = True, cached: int = 0) -> Script:
+    """Answer with `text`, `by` tokens a step, then EOS; cut at max_tokens as an engine does.
+
+    cached: tokens of the prompt that it finds in its prefix cache.
+    """
 
     def script(request: GenerationRequest) -> Iterator[Event]:
         token_ids = encode(text) + [EOS_ID] * eos
@@ -59,7 +62,7 @@ def says(text: str, *, by: int = 2, pause: float = 0.0, eos: bool = True) -> Scr
             last = start + by >= len(token_ids)
             if pause:
                 yield pause
-            yield TokenDelta(request.request_id, step, reason if last else None, stats=stats)
+            yield TokenDelta(request.request_id, step, reason if last else None, None, stats, cached)
 
     return script
 

@@ -26,6 +26,7 @@ VERIFIER = """
 EngineMetrics("m").observe_step(StepReport(
     running={running}, waiting=1, kv_usage={kv_usage}, preemptions=1, decoding=2, drafts=2, draft_tokens=16,
     accepted_tokens=5, accepted_per_position=[2, 2, 1], drafter_failures={{"timeout": 1}},
+    prefix_queries=100, prefix_hits=64,
     phase_seconds={{"forward": 0.03, "schedule": 0.0001}},
 ))
 EngineMetrics("m").observe_step(StepReport(running={running}, waiting=1, kv_usage={kv_usage}, decoding=1))
@@ -115,6 +116,8 @@ def test_one_process_alone(start: Callable[..., Process]) -> None:
     assert value("vllm:num_requests_waiting") == 1
     assert value("vllm:kv_cache_usage_perc") == 0.25
     assert value("vllm:num_preemptions_total") == 1
+    assert value("vllm:prefix_cache_queries_total") == 100
+    assert value("vllm:prefix_cache_hits_total") == 64
     assert value("vllm:spec_decode_num_drafts_total") == 2
     assert value("vllm:spec_decode_num_draft_tokens_total") == 16
     assert value("vllm:spec_decode_num_accepted_tokens_total") == 5

@@ -39,6 +39,7 @@ class Call:
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": completion_tokens,
             "total_tokens": self.prompt_tokens + completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": self.generation.cached_tokens},
         }
 
     def speculation(self) -> Speculation:
@@ -101,7 +102,9 @@ def _call(
         params = sampling_params(body, model, seed, max_tokens)
         for choice_index in range(body.n or 1):
             index = len(choices)
-            request = GenerationRequest(f"{call_id}-{index}", prompt, params, choice_index)
+            request = GenerationRequest(
+                f"{call_id}-{index}", prompt, params, choice_index, cache_salt=body.cache_salt
+            )
             choices.append(Choice(request, index, model.detokenizer(), body.stops))
     return Call(
         id=call_id,

@@ -120,6 +120,13 @@ class CompletionRequest(BaseModel):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     user: str | None = None
+    cache_salt: (
+        Annotated[
+            str,
+            Field(min_length=1, description="Computed prefixes are shared only with requests of this salt."),
+        ]
+        | None
+    ) = None
     num_speculative_tokens: (
         Annotated[int, Field(ge=0, le=255, description="Cap on draft tokens per step; 0: plain decoding.")]
         | None

@@ -9,12 +9,19 @@ from typing_extensions import TypedDict
 Finish = Literal["stop", "length"]
 
 
+class PromptTokensDetails(TypedDict):
+    """cached_tokens: those that did not have to be computed, because the prefix cache had them."""
+
+    cached_tokens: int
+
+
 class Usage(TypedDict):
     """True counts: every token up to the end of each choice, whatever the number of chunks."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
 
 
 class Speculation(TypedDict):

@@ -25,6 +25,7 @@ class Choice:
     """`token_ids` holds every token that counts: all received, up to the one that completed a stop string.
 
     `stats` are the latest that the verifier sent: after a stop string they may include later steps.
+    `cached_tokens` of the prompt were in its prefix cache.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Choice:
         self.token_ids: list[int] = []
         self.finish_reason: FinishReason | None = None
         self.stats: SpeculationStats | None = None
+        self.cached_tokens = 0
         self._detokenizer = detokenizer
         self._stops = StopMatcher(stops) if stops else None
 
@@ -54,6 +56,7 @@ class Choice:
     def take(self, delta: TokenDelta) -> Piece:
         _raise_failure(delta)
         self.stats = delta.stats or self.stats
+        self.cached_tokens = delta.cached_tokens
         text = self._take_tokens(delta)
         if self.finish_reason is None and delta.finish_reason is not None:
             text += self._flush()

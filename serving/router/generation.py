@@ -33,6 +33,11 @@ class Generation:
         return sum(len(choice.token_ids) for choice in self.choices)
 
     @property
+    def cached_tokens(self) -> int:
+        """Of each prompt once: its other choices may find what the first has just computed."""
+        return sum(choice.cached_tokens for choice in self.choices if choice.request.choice_index == 0)
+
+    @property
     def stats(self) -> SpeculationStats | None:
         """Summed over the choices; None as long as no verifier has sent any."""
         known = [choice.stats for choice in self.choices if choice.stats is not None]

@@ -31,6 +31,14 @@ def test_an_answer(client: openai.OpenAI, verifier: ScriptedVerifier) -> None:
     assert answer.usage.total_tokens == prompt_tokens + completion_tokens
 
 
+@pytest.mark.parametrize("cached", [0, 16])
+def test_usage_says_what_was_cached(client: openai.OpenAI, verifier: ScriptedVerifier, cached: int) -> None:
+    """Once for a prompt: its second choice may find what the first has just computed."""
+    verifier.script = lambda r: says("hi", cached=cached if r.choice_index == 0 else 32)(r)
+    answer = client.chat.completions.create(model=MODEL, messages=HI, n=2)
+    assert answer.usage.prompt_tokens_details.cached_tokens == cached
+
+
 def test_the_template_makes_the_prompt(client: openai.OpenAI, verifier: ScriptedVerifier) -> None:
     parts = [{"type": "text", "text": "Hi"}, {"type": "text", "text": "there"}]
     client.chat.completions.create(
@@ -53,8 +61,15 @@ def test_parameters_reach_the_verifier(client: openai.OpenAI, verifier: Scripted
         top_p=0.9,
         seed=-1,
         user="someone",
-        extra_body={"top_k": 5, "min_p": 0.1, "stop_token_ids": [9], "num_speculative_tokens": 3},
+        extra_body={
+            "top_k": 5,
+            "min_p": 0.1,
+            "stop_token_ids": [9],
+            "num_speculative_tokens": 3,
+            "cache_salt": "tenant",
+        },
     )
+    assert verifier.requests[0].cache_salt == "tenant"
     params = verifier.requests[0].params
     assert (params.max_tokens, params.temperature, params.top_p, params.top_k) == (7, 0.5, 0.9, 5)
     assert (params.min_p, params.seed, params.num_speculative_tokens) == (0.1, 2**64 - 1, 3)

@@ -41,6 +41,19 @@ def test_several_choices_of_several_prompts(client: openai.OpenAI, verifier: Scr
     assert answer.usage.prompt_tokens == 2
 
 
+def test_cached_tokens_of_several_prompts_add_up(client: openai.OpenAI, verifier: ScriptedVerifier) -> None:
+    verifier.script = lambda r: says("hi", cached=len(r.prompt_ids) - 1)(r)
+    answer = client.completions.create(model=MODEL, prompt=[[5] * 17, [6] * 33, [7]], extra_body={"n": 1})
+    assert answer.usage.prompt_tokens_details.cached_tokens == 16 + 32
+
+
+def test_a_salt_goes_with_every_choice(client: openai.OpenAI, verifier: ScriptedVerifier) -> None:
+    client.completions.create(model=MODEL, prompt=[[5], [6]], n=2, extra_body={"cache_salt": "東京"})
+    assert [request.cache_salt for request in verifier.requests] == ["東京"] * 4
+    client.completions.create(model=MODEL, prompt=[5])
+    assert verifier.requests[-1].cache_salt is None
+
+
 def test_sixteen_tokens_by_default(client: openai.OpenAI, verifier: ScriptedVerifier) -> None:
     client.completions.create(model=MODEL, prompt="a")
     assert verifier.requests[0].params.max_tokens == 16

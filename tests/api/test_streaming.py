@@ -45,11 +45,12 @@ def test_statistics_are_in_the_last_chunk(http: httpx.Client) -> None:
 def test_usage_is_the_true_count_not_the_number_of_chunks(
     client: openai.OpenAI, verifier: ScriptedVerifier
 ) -> None:
-    verifier.script = says("the quick brown fox jumps", by=4)
+    verifier.script = says("the quick brown fox jumps", by=4, cached=16)
     stream = client.chat.completions.create(
         model=MODEL, messages=HI, stream=True, stream_options={"include_usage": True}
     )
     *chunks, last = list(stream)
+    assert last.usage.prompt_tokens_details.cached_tokens == 16
     assert all(chunk.usage is None and len(chunk.choices) == 1 for chunk in chunks)
     assert last.choices == []
     assert last.usage.completion_tokens == len(encode("the quick brown fox jumps")) + 1

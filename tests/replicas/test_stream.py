@@ -13,11 +13,12 @@ async def test_a_slow_consumer_gets_everything_at_once() -> None:
     stream = DeltaStream()
     stream.put(TokenDelta("a", (1,)))
     stream.put(TokenDelta("a", (2, 3)))
-    stream.put(TokenDelta("a", (4,), FinishReason.LENGTH, stats=SpeculationStats(steps=3)))
+    stream.put(TokenDelta("a", (4,), FinishReason.LENGTH, stats=SpeculationStats(steps=3), cached_tokens=16))
     delta = await stream.take()
     assert delta.token_ids == (1, 2, 3, 4)
     assert delta.finish_reason is FinishReason.LENGTH
     assert delta.stats == SpeculationStats(steps=3)
+    assert delta.cached_tokens == 16
 
 
 async def test_a_fast_consumer_waits_for_each() -> None:
