@@ -8,6 +8,7 @@ import sys
 from benchmarks.coupling.command import add_command as add_coupling
 from benchmarks.errors import BenchmarkError
 from benchmarks.kernels_command import add_command as add_kernels
+from benchmarks.prefix_command import add_command as add_prefix
 from benchmarks.speed.command import add_command as add_speed
 from serving.errors import CanopyError
 
@@ -18,6 +19,7 @@ def main(arguments: list[str]) -> int:
     add_speed(commands)
     add_kernels(commands)
     add_coupling(commands)
+    add_prefix(commands)
     parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed, arguments)

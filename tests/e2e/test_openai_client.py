@@ -55,7 +55,13 @@ def test_a_stream_joins_to_the_same_text(tiny: Deployed, temperature: float) -> 
     chunks = list(stream)
     text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
     assert text == whole.choices[0].message.content
-    assert chunks[-1].usage == whole.usage
+    assert chunks[-1].usage is not None
+    assert whole.usage is not None
+    assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens == 60
+    assert chunks[-1].usage.prompt_tokens == whole.usage.prompt_tokens
+    details = chunks[-1].usage.prompt_tokens_details
+    assert details is not None
+    assert details.cached_tokens == (whole.usage.prompt_tokens - 1) // 16 * 16 > 0
     assert len([c for c in chunks if c.choices and c.choices[0].finish_reason]) == 1
 
 
