@@ -108,7 +108,13 @@ def arrivals(draw: st.DrawFn) -> tuple[tuple[int, GenerationRequest], ...]:
             **draw(st.sampled_from(SAMPLING)),
         )
         prompt = draw(st.sampled_from(PROMPTS))
-        request = GenerationRequest(f"r{index}", prompt, params, choice_index=draw(st.integers(0, 1)))
+        request = GenerationRequest(
+            f"r{index}",
+            prompt,
+            params,
+            choice_index=draw(st.integers(0, 1)),
+            cache_salt=draw(st.sampled_from([None, None, "salt"])),
+        )
         made.append((draw(st.integers(0, 12)), request))
     return tuple(made)
 
