@@ -64,6 +64,7 @@ def test_what_was_accepted_behind_the_end_of_a_text_is_not_part_of_it() -> None:
     seq.num_computed = 14
     prefixes.publish(seq)
     assert len(prefixes.find(sequence(TEXT))) == 2
+    assert [prefixes.blocks.key(block) is None for block in seq.block_table] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("salt", [None, "a", "b", "é" * 500, "\x00"])
