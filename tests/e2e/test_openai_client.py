@@ -39,6 +39,28 @@ def test_chat(tiny: Deployed) -> None:
     assert speculation["accepted_tokens"] <= speculation["draft_tokens"]
 
 
+def test_prefix_hits_are_counted_and_belong_to_a_salt(tiny: Deployed) -> None:
+    prompt = list(range(5, 45))
+
+    def ask(salt: str) -> int:
+        answer = tiny.client().completions.create(
+            model="tiny", prompt=prompt, max_tokens=1, extra_body={"cache_salt": salt}
+        )
+        assert answer.usage is not None
+        assert answer.usage.prompt_tokens_details is not None
+        return answer.usage.prompt_tokens_details.cached_tokens or 0
+
+    before = [counted(tiny, f"vllm:prefix_cache_{what}_total") for what in ("queries", "hits")]
+    assert [ask("a"), ask("a"), ask("b")] == [0, 32, 0]
+    after = [counted(tiny, f"vllm:prefix_cache_{what}_total") for what in ("queries", "hits")]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [3 * 40, 32]
+
+
+def counted(tiny: Deployed, name: str) -> float:
+    lines = httpx.get(f"{tiny.url}/metrics").text.splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_stream_joins_to_the_same_text(tiny: Deployed, temperature: float) -> None:
     request: dict[str, Any] = {
