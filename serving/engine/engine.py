@@ -223,7 +223,7 @@ class Engine:
         if reason is None and error is None:
             self._scheduler.committed(seq)
             return _delta(seq, tokens)
-        self._scheduler.finish(seq, failed=error is not None)
+        self._scheduler.finish(seq, failed=result.failed)
         self._forget([seq])
         return _delta(seq, tokens, reason if error is None else FinishReason.ERROR, error)
 

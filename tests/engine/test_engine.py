@@ -399,6 +399,24 @@ def test_unusable_logits_on_an_accepted_path_end_the_request_behind_it(poisoned:
     assert not oracle.held
 
 
+@pytest.mark.parametrize("stop", [frozenset(), frozenset({POISON})])
+def test_nobody_begins_with_what_could_not_be_read(poisoned: Path, stop: frozenset[int]) -> None:
+    """Not even where the text ended in time: its last token was a draft, so its KV is there."""
+    prompt = tuple(token % POISON for token in PROMPT)
+    params, output = next(
+        (params, output)
+        for params in ({"temperature": 2.0, "seed": seed} for seed in range(100))
+        if POISON in (output := plain(poisoned, request("r", prompt, 30, **params)))[3:]
+    )
+    engine = build(poisoned, Oracle([prompt + output]), m=16)
+    each = request("r", prompt, 30, stop_token_ids=stop, **params)
+    for _ in range(2):
+        outcome = run(engine, [each])["r"]
+        assert outcome.token_ids == output
+        assert outcome.reason is (FinishReason.STOP if stop else FinishReason.ERROR)
+        assert outcome.cached_tokens == 0
+
+
 @pytest.mark.parametrize("backend", ["native", "torch"])
 def test_a_rejected_draft_that_the_model_cannot_read_does_no_harm(poisoned: Path, backend: str) -> None:
     requests = [request(f"r{seed}", PROMPT[:6], 20, temperature=1.0, seed=seed) for seed in range(8)]
