@@ -66,6 +66,7 @@ def _settings(options: Options) -> dict[str, Any]:
         "dtype": options.dtype,
         "speculation.method": "prompt_lookup",
         "speculation.placement": "pool",
+        "engine.enable_prefix_caching": False,  # every method meets every prompt, and more than once
         **options.settings,
     }
 
