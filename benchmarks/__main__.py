@@ -9,6 +9,7 @@ from benchmarks.coupling.command import add_command as add_coupling
 from benchmarks.errors import BenchmarkError
 from benchmarks.kernels_command import add_command as add_kernels
 from benchmarks.prefix_command import add_command as add_prefix
+from benchmarks.sampler_command import add_command as add_sampler
 from benchmarks.speed.command import add_command as add_speed
 from serving.errors import CanopyError
 
@@ -20,6 +21,7 @@ def main(arguments: list[str]) -> int:
     add_kernels(commands)
     add_coupling(commands)
     add_prefix(commands)
+    add_sampler(commands)
     parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed, arguments)

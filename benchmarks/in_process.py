@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
+from typing import Any
 
 from benchmarks.answers import Answer, Prompt, Snapshot, Wave, Window
 from benchmarks.errors import BenchmarkError
@@ -15,6 +16,8 @@ from serving.engine.build import build_engine
 from serving.replicas.drafters import build_drafter
 from serving.router.tokenizer import Tokenizer
 from serving.types import FinishReason, GenerationRequest, SamplingParams, SpeculationStats, TokenDelta
+
+GREEDY: Mapping[str, Any] = {"temperature": 0.0}
 
 
 class InProcess:
@@ -30,11 +33,14 @@ class InProcess:
         self._ids = itertools.count()
 
     def run(
-        self, prompts: Sequence[Prompt], num_speculative_tokens: int | None, temperature: float = 0.0
+        self,
+        prompts: Sequence[Prompt],
+        num_speculative_tokens: int | None,
+        sampling: Mapping[str, Any] = GREEDY,
     ) -> Wave:
         params = SamplingParams(
             self._max_tokens,
-            temperature=temperature,
+            **sampling,
             stop_token_ids=self._eos,
             num_speculative_tokens=num_speculative_tokens,
         )

@@ -41,6 +41,10 @@ class Trial:
         return coupled if self.spread is None else coupled | {"speculation.coupling_spread": self.spread}
 
     @property
+    def sampling(self) -> dict[str, Any]:
+        return {"temperature": self.temperature}
+
+    @property
     def name(self) -> str:
         return self.method if self.spread is None else f"{self.method} {self.spread:g}"
 
@@ -56,7 +60,7 @@ def run(options: argparse.Namespace, arguments: list[str]) -> None:
     prompts = _prompts(options, systems[GREEDY])
     for prompt in tqdm(prompts, unit="question"):
         for trial in trials:
-            wave = systems[trial.name].run([prompt], options.num_speculative_tokens, trial.temperature)
+            wave = systems[trial.name].run([prompt], options.num_speculative_tokens, trial.sampling)
             answers.setdefault(trial, []).extend(wave.answers)
     _check_same(answers)
     rows = _rows(answers)
