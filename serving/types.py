@@ -21,8 +21,12 @@ class SamplingParams:
 
     temperature 0 is greedy. top_k 0, top_p 1 and min_p 0 are off. `seed` is always set (the router draws
     one), so that a request is a function of its own fields and can be replayed.
-    `stop_token_ids` includes the model's end-of-sequence ids. `num_speculative_tokens` caps the draft
-    tokens verified per step for this request (0: plain decoding; None: no cap of its own).
+    presence_penalty and frequency_penalty (-2 to 2, 0: off) are taken from the logits of tokens in the output,
+    once or for every occurrence. repetition_penalty (1: off) divides the positive logits, and multiplies the
+    negative ones, of tokens in prompt or output. logit_bias: (token, -100 to 100), each token once.
+    `stop_token_ids` includes the model's end-of-sequence ids, unless they are to be ignored. Before
+    `min_tokens` tokens of output there is no stop token. `num_speculative_tokens` caps the draft tokens
+    verified per step for this request (0: plain decoding; None: no cap of its own).
     """
 
     max_tokens: int
@@ -31,6 +35,11 @@ class SamplingParams:
     top_k: int = 0
     min_p: float = 0.0
     seed: int = 0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    min_tokens: int = 0
     stop_token_ids: frozenset[int] = frozenset()
     num_speculative_tokens: int | None = None
 
@@ -41,6 +50,9 @@ class SamplingParams:
         assert self.top_k >= 0
         assert 0.0 <= self.min_p <= 1.0
         assert 0 <= self.seed < 2**64
+        assert self.repetition_penalty > 0.0
+        assert len({token for token, _ in self.logit_bias}) == len(self.logit_bias)
+        assert 0 <= self.min_tokens <= self.max_tokens
 
     @property
     def greedy(self) -> bool:

@@ -12,12 +12,6 @@ NoOps = dict[str, tuple[Any, ...]]
 
 # A null does nothing for any of them.
 _SHARED: NoOps = {
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "repetition_penalty": (1,),
-    "logit_bias": ({},),
-    "min_tokens": (0,),
-    "ignore_eos": (False,),
     "include_stop_str_in_output": (False,),
     "skip_special_tokens": (True,),
     "echo": (False,),

@@ -40,6 +40,9 @@ def _prompt_kind(value: Any) -> str | None:
     return "<id lists>" if isinstance(first, list) else "<ids>"
 
 
+Bias = Annotated[float, Field(ge=-100, le=100)]
+
+
 class TextPart(BaseModel):
     model_config = _FORBID_UNKNOWN
 
@@ -111,6 +114,16 @@ class CompletionRequest(BaseModel):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=-1, description="-1 or 0: off.")] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    repetition_penalty: (
+        Annotated[float, Field(ge=0.01, le=100, description="1: off. Counts the prompt, too.")] | None
+    ) = None
+    logit_bias: (
+        Annotated[dict[str, Bias], Field(description="Token id -> what is added to its logit.")] | None
+    ) = None
+    min_tokens: Annotated[int, Field(ge=0, description="No stop token before.")] | None = None
+    ignore_eos: bool | None = None
     seed: Annotated[int, Field(ge=-_I64, lt=_I64, description="Drawn and reported if not given.")] | None = (
         None
     )

@@ -53,9 +53,7 @@ def choose_seed(body: CompletionRequest) -> int:
 def sampling_params(
     body: CompletionRequest, model: ServedModel, seed: int, max_tokens: int
 ) -> SamplingParams:
-    """`seed` may be negative: it wraps to 64 bits. Raises RequestError for stop tokens the model lacks."""
-    stop_token_ids = body.stop_token_ids or []
-    model.check_vocabulary(stop_token_ids, "stop_token_ids")
+    """`seed` may be negative: it wraps to 64 bits. Raises RequestError for tokens that the model lacks."""
     top_k = body.top_k or 0
     return SamplingParams(
         max_tokens=max_tokens,
@@ -64,6 +62,41 @@ def sampling_params(
         top_k=top_k if 0 < top_k < model.card.vocab_size else 0,
         min_p=body.min_p or 0.0,
         seed=seed % 2**64,
-        stop_token_ids=frozenset(stop_token_ids) | frozenset(model.card.eos_token_ids),
+        presence_penalty=body.presence_penalty or 0.0,
+        frequency_penalty=body.frequency_penalty or 0.0,
+        repetition_penalty=body.repetition_penalty or 1.0,
+        logit_bias=_logit_bias(body, model),
+        min_tokens=_min_tokens(body, max_tokens),
+        stop_token_ids=_stop_token_ids(body, model),
         num_speculative_tokens=body.num_speculative_tokens,
     )
+
+
+def _min_tokens(body: CompletionRequest, max_tokens: int) -> int:
+    least = body.min_tokens or 0
+    if least > max_tokens:
+        raise RequestError(f"min_tokens is {least}, but there are {max_tokens} tokens at most", "min_tokens")
+    return least
+
+
+def _stop_token_ids(body: CompletionRequest, model: ServedModel) -> frozenset[int]:
+    asked = body.stop_token_ids or []
+    model.check_vocabulary(asked, "stop_token_ids")
+    stop_token_ids = frozenset(asked) | frozenset(() if body.ignore_eos else model.card.eos_token_ids)
+    if body.min_tokens and len(stop_token_ids) == model.card.vocab_size:
+        raise RequestError("min_tokens leaves nothing to say where every token stops", "stop_token_ids")
+    return stop_token_ids
+
+
+def _logit_bias(body: CompletionRequest, model: ServedModel) -> tuple[tuple[int, float], ...]:
+    """Biases of 0 are left out."""
+    bias = {_token_id(key): value for key, value in (body.logit_bias or {}).items()}
+    model.check_vocabulary(bias.keys(), "logit_bias")
+    return tuple((token, value) for token, value in bias.items() if value)
+
+
+def _token_id(key: str) -> int:
+    """JSON's keys are text. One way to write each id, so that none is given twice."""
+    if not (len(key) < 20 and key.isascii() and key.isdecimal() and str(int(key)) == key):
+        raise RequestError(f"logit_bias: {key[:20]!r} is not a token id", "logit_bias")
+    return int(key)

@@ -7,18 +7,18 @@ import time
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
-from torch import Tensor
 
-from serving.engine.batch import Batch, Packer
+from serving.engine.batch import Packer
 from serving.engine.prefix_cache import PrefixCounts
 from serving.engine.runner import ModelRunner
-from serving.engine.sampler import Draw, Sampler
+from serving.engine.sampler import Sampler
 from serving.engine.scheduler import Scheduler, StepPlan
 from serving.engine.sequence import Sequence
 from serving.engine.speculator import DraftRound, Speculator
 from serving.engine.timing import StepTimes
+from serving.engine.verification import Verification, no_tree
 from serving.metrics import EngineMetrics, StepReport
-from serving.spec.accept import VerifyResult, Visit, cut, walk
+from serving.spec.accept import VerifyResult, cut
 from serving.spec.tree import DraftTree
 from serving.types import FinishReason, GenerationRequest, ModelCard, SpeculationStats, TokenDelta
 
@@ -123,7 +123,7 @@ class Engine:
         with times.measure("forward"):
             logits = self._runner.forward(batch)
         with times.measure("sample"):
-            results = self._verify(plan, trees, batch, logits)
+            results = Verification(plan, trees, batch, logits).results(self._sampler)
         with times.measure("compact"):
             self._compact(plan, results)
         speculation = SpeculationStats()
@@ -141,7 +141,7 @@ class Engine:
 
     def _take_drafts(self, plan: StepPlan, times: StepTimes) -> DraftRound:
         if self._speculator is None:
-            return DraftRound([_no_tree(decode.seq) for decode in plan.decodes])
+            return DraftRound([no_tree(decode.seq) for decode in plan.decodes])
         started = time.perf_counter()
         drafts = self._speculator.collect(plan.decodes)
         # What this thread gave to drafting: asking (which drafts, where the drafter is in this process) and
@@ -150,26 +150,6 @@ class Engine:
         times.draft = min(drafts.compute_s, spent)
         times.wire = spent - times.draft
         return drafts
-
-    def _verify(
-        self, plan: StepPlan, trees: list[DraftTree], batch: Batch, logits: Tensor
-    ) -> list[VerifyResult]:
-        """The target's own tokens along each tree: for decodes, then for prompts that are complete."""
-        sequences = [decode.seq for decode in plan.decodes] + [c.seq for c in plan.prefills if c.last]
-        first_row = [int(row) for row in batch.logit_start if row >= 0]
-        walked = trees + [_no_tree(seq) for seq in sequences[len(trees) :]]
-        depths = [tree.depths for tree in walked]
-
-        def choose(visits: list[Visit]) -> list[int]:
-            rows = [first_row[v.sequence] + 1 + v.node for v in visits]
-            draws = []
-            for visit in visits:
-                seq = sequences[visit.sequence]
-                depth = 0 if visit.node < 0 else int(depths[visit.sequence][visit.node])
-                draws.append(Draw(seq.request.params, seq.request.choice_index, len(seq.token_ids) + depth))
-            return self._sampler.choose(logits, draws, rows)
-
-        return walk(walked, choose)
 
     def _compact(self, plan: StepPlan, results: list[VerifyResult]) -> None:
         """Move accepted nodes' KV to where their positions belong, right behind the root."""
@@ -268,7 +248,3 @@ def _delta(
     seq: Sequence, tokens: tuple[int, ...], reason: FinishReason | None = None, error: str | None = None
 ) -> TokenDelta:
     return TokenDelta(seq.request.request_id, tokens, reason, error, seq.stats, seq.cached_prompt)
-
-
-def _no_tree(seq: Sequence) -> DraftTree:
-    return DraftTree.empty(seq.seq_id, len(seq.token_ids))

@@ -1,9 +1,10 @@
 """The target's token for each row of logits, exactly as plain decoding chooses it.
 
-Order: temperature, min_p, top_k, top_p (each on what the one before left), then the argmax of log-probability
-plus noise; temperature 0 is the argmax of the logits. A row's result depends on that row alone: rows are
-never processed together by anything that rounds. Sampled rows are processed by numpy on the host, where a row
-costs less than the launches it would take on a device.
+Order: logit_bias, the penalties, min_tokens' mask of stop tokens (adjust.py); temperature, min_p, top_k, top_p
+(each on what the one before left); then the argmax of log-probability plus noise. Temperature 0 is the argmax
+of the adjusted logits. A row's result depends on that row alone: rows are never processed together by anything
+that rounds. Sampled and adjusted rows are processed by numpy on the host, where a row costs less than the
+launches it would take on a device.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from serving.engine.adjust import Adjuster
 from serving.spec.accept import NO_TOKEN
 from serving.spec.noise import GUMBEL_MAX, NoiseKey, gumbel, noise_key
 from serving.types import SamplingParams
@@ -28,11 +30,15 @@ _LEVELS = (0.03, 1e-3, 1e-5, 0.0)
 
 
 class Draw(NamedTuple):
-    """What a row of logits is for. `position` is the absolute position of the token being drawn."""
+    """What a row of logits is for. `position` is the absolute position of the token being drawn.
+
+    adjuster: has counted all tokens before `position`; None where nothing changes the logits.
+    """
 
     params: SamplingParams
     choice_index: int
     position: int
+    adjuster: Adjuster | None = None
 
 
 class Sampler:
@@ -74,9 +80,18 @@ def _peak(row: NDArray[np.float32]) -> _Peak:
 def _choose(row: Tensor, peak: _Peak, draw: Draw) -> int:
     if not math.isfinite(peak.logit):
         return NO_TOKEN
+    if draw.adjuster is not None:
+        return _choose_adjusted(draw.adjuster.adjusted(row.cpu().numpy()), draw)
     if draw.params.greedy:
         return peak.token
     return _sample(row.cpu().numpy(), peak, draw)
+
+
+def _choose_adjusted(row: NDArray[np.float32], draw: Draw) -> int:
+    peak = _peak(row)
+    if not math.isfinite(peak.logit):
+        return NO_TOKEN
+    return peak.token if draw.params.greedy else _sample(row, peak, draw)
 
 
 def _sample(row: NDArray[np.float32], peak: _Peak, draw: Draw) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from serving.engine.adjust import Adjuster
 from serving.types import GenerationRequest, SpeculationStats
 
 
@@ -28,6 +29,7 @@ class Sequence:
     num_cached: positions found in the prefix cache when the sequence first ran; None: it was not looked for.
     block_table[i]: the cache block of positions i * block_size .. (i + 1) * block_size - 1.
     block_keys[i]: what that block is known by when it is full (the prefix cache's, made as needed).
+    adjuster: what changes its logits before they are sampled; None: nothing does.
     """
 
     seq_id: int
@@ -40,10 +42,12 @@ class Sequence:
     block_keys: list[bytes] = field(default_factory=list)
     status: Status = Status.WAITING
     stats: SpeculationStats = field(default_factory=SpeculationStats)
+    adjuster: Adjuster | None = None
 
     @classmethod
     def create(cls, seq_id: int, request: GenerationRequest) -> Sequence:
-        return cls(seq_id, request, [*request.prompt_ids, *request.output_ids])
+        token_ids = [*request.prompt_ids, *request.output_ids]
+        return cls(seq_id, request, token_ids, adjuster=Adjuster.of(request))
 
     @property
     def num_prompt(self) -> int:

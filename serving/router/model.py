@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from serving.errors import RequestError
 from serving.router.chat_template import ChatTemplate
@@ -43,7 +43,7 @@ class ServedModel:
         self.check_vocabulary(token_ids, "prompt")
         return _not_empty(tuple(token_ids), "prompt")
 
-    def check_vocabulary(self, token_ids: Sequence[int], param: str) -> None:
+    def check_vocabulary(self, token_ids: Collection[int], param: str) -> None:
         """Raises RequestError naming `param` when an id is not the model's."""
         size = self.card.vocab_size
         if token_ids and not 0 <= min(token_ids) <= max(token_ids) < size:

@@ -115,6 +115,24 @@ def test_missing_prompt(http: httpx.Client) -> None:
         ({"top_k": 2.5}, "top_k"),
         ({"min_p": -0.1}, "min_p"),
         ({"min_p": 1.1}, "min_p"),
+        ({"presence_penalty": 2.1}, "presence_penalty"),
+        ({"frequency_penalty": -2.1}, "frequency_penalty"),
+        ({"frequency_penalty": False}, "frequency_penalty"),
+        ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"repetition_penalty": True}, "repetition_penalty"),
+        ({"logit_bias": {"5": 101}}, "logit_bias.5"),
+        ({"logit_bias": {"5": "1"}}, "logit_bias.5"),
+        ({"logit_bias": {"382": 1}}, "logit_bias"),
+        ({"logit_bias": {"-1": 1}}, "logit_bias"),
+        ({"logit_bias": {"05": 1}}, "logit_bias"),
+        ({"logit_bias": {"the": 1}}, "logit_bias"),
+        ({"logit_bias": {"9" * 5000: 1}}, "logit_bias"),
+        ({"logit_bias": [[5, 1]]}, "logit_bias"),
+        ({"min_tokens": -1}, "min_tokens"),
+        ({"min_tokens": 6, "max_tokens": 5}, "min_tokens"),
+        ({"min_tokens": 65}, "min_tokens"),
+        ({"min_tokens": 1, "stop_token_ids": [*range(382)]}, "stop_token_ids"),
+        ({"ignore_eos": 1}, "ignore_eos"),
         ({"seed": 2**63}, "seed"),
         ({"seed": 1.5}, "seed"),
         ({"n": 0}, "n"),
@@ -167,7 +185,7 @@ def test_a_list_is_read_up_to_its_first_wrong_item(wrong: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e999"])
-@pytest.mark.parametrize("name", ["temperature", "top_p", "min_p"])
+@pytest.mark.parametrize("name", ["temperature", "top_p", "min_p", "presence_penalty", "repetition_penalty"])
 def test_not_a_finite_number(http: httpx.Client, name: str, literal: str) -> None:
     body = json.dumps(CHAT)[:-1] + f', "{name}": {literal}}}'
     refused(http.post("/v1/chat/completions", content=body.encode()), name)

@@ -76,10 +76,35 @@ def test_parameters_reach_the_verifier(client: openai.OpenAI, verifier: Scripted
     assert params.stop_token_ids == {9, EOS_ID}
 
 
+def test_what_changes_logits_reaches_the_verifier(client: openai.OpenAI, verifier: ScriptedVerifier) -> None:
+    client.chat.completions.create(
+        model=MODEL,
+        messages=HI,
+        presence_penalty=-2,
+        frequency_penalty=0.5,
+        logit_bias={"5": -100, "7": 0, "9": 1.5},
+        extra_body={"repetition_penalty": 1.2, "min_tokens": 4},
+    )
+    params = verifier.requests[0].params
+    assert (params.presence_penalty, params.frequency_penalty, params.repetition_penalty) == (-2, 0.5, 1.2)
+    assert params.logit_bias == ((5, -100), (9, 1.5))
+    assert params.min_tokens == 4
+
+
+def test_the_end_of_sequence_can_be_ignored(client: openai.OpenAI, verifier: ScriptedVerifier) -> None:
+    client.chat.completions.create(model=MODEL, messages=HI, extra_body={"ignore_eos": True})
+    client.chat.completions.create(
+        model=MODEL, messages=HI, extra_body={"ignore_eos": True, "stop_token_ids": [9]}
+    )
+    assert [request.params.stop_token_ids for request in verifier.requests] == [set(), {9}]
+
+
 def test_defaults(client: openai.OpenAI, verifier: ScriptedVerifier) -> None:
     client.chat.completions.create(model=MODEL, messages=HI)
     params = verifier.requests[0].params
     assert (params.temperature, params.top_p, params.top_k, params.min_p) == (1.0, 1.0, 0, 0.0)
+    assert (params.presence_penalty, params.frequency_penalty, params.repetition_penalty) == (0, 0, 1)
+    assert (params.logit_bias, params.min_tokens, params.stop_token_ids) == ((), 0, {EOS_ID})
     assert (params.max_tokens, params.num_speculative_tokens) == (64, None)
 
 

@@ -148,7 +148,7 @@ BAD: list[tuple[bytes, int, str | None]] = [
     (b'{"model": "tiny", "prompt": "a", "temperature": -1}', 400, "temperature"),
     (b'{"model": "tiny", "prompt": "a", "top_p": 0}', 400, "top_p"),
     (b'{"model": "tiny", "prompt": "a", "n": 1000}', 400, "n"),
-    (b'{"model": "tiny", "prompt": "a", "logit_bias": {"5": 1}}', 400, "logit_bias"),
+    (b'{"model": "tiny", "prompt": "a", "logit_bias": {"-5": 1}}', 400, "logit_bias"),
     (b'{"model": "tiny", "prompt": "a", "no_such_thing": 1}', 400, "no_such_thing"),
     (b'{"model": "tiny", "prompt": "%s"}' % (b"a" * 3000), 400, "prompt"),
     (b'{"model": "tiny", "prompt": "%s"}' % (b"a" * 2**23), 413, None),
