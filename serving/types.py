@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class FinishReason(StrEnum):
@@ -21,11 +22,13 @@ class SamplingParams:
 
     temperature 0 is greedy. top_k 0, top_p 1 and min_p 0 are off. `seed` is always set (the router draws
     one), so that a request is a function of its own fields and can be replayed.
-    presence_penalty and frequency_penalty (-2 to 2, 0: off) are taken from the logits of tokens in the output,
-    once or for every occurrence. repetition_penalty (1: off) divides the positive logits, and multiplies the
-    negative ones, of tokens in prompt or output. logit_bias: (token, -100 to 100), each token once.
+    presence_penalty and frequency_penalty (-2 to 2, 0: off) are taken from the logits of tokens in the
+    output, once or for every occurrence. repetition_penalty (1: off) divides the positive logits, and
+    multiplies the negative ones, of tokens in prompt or output. logit_bias: (token, -100 to 100), each once.
     `stop_token_ids` includes the model's end-of-sequence ids, unless they are to be ignored. Before
-    `min_tokens` tokens of output there is no stop token. `num_speculative_tokens` caps the draft tokens
+    `min_tokens` tokens of output there is no stop token.
+    logprobs: report log-probabilities, with those of so many of the likeliest tokens; None: report none.
+    prompt_logprobs: report as many of the prompt's tokens. `num_speculative_tokens` caps the draft tokens
     verified per step for this request (0: plain decoding; None: no cap of its own).
     """
 
@@ -41,6 +44,8 @@ class SamplingParams:
     logit_bias: tuple[tuple[int, float], ...] = ()
     min_tokens: int = 0
     stop_token_ids: frozenset[int] = frozenset()
+    logprobs: int | None = None
+    prompt_logprobs: bool = False
     num_speculative_tokens: int | None = None
 
     def __post_init__(self) -> None:
@@ -53,6 +58,8 @@ class SamplingParams:
         assert self.repetition_penalty > 0.0
         assert len({token for token, _ in self.logit_bias}) == len(self.logit_bias)
         assert 0 <= self.min_tokens <= self.max_tokens
+        assert self.logprobs is None or self.logprobs >= 0
+        assert self.logprobs is not None or not self.prompt_logprobs
 
     @property
     def greedy(self) -> bool:
@@ -125,6 +132,17 @@ class SpeculationStats:
             self.accepted_per_position[depth] += count
 
 
+class TokenLogprobs(NamedTuple):
+    """Natural log-probabilities of the model itself, before temperature, penalties or bias.
+
+    logprob: of the token that was said. likeliest: (token, log-probability), falling, the lower id first on
+    ties; whether or not they include the token that was said.
+    """
+
+    logprob: float
+    likeliest: tuple[tuple[int, float], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class TokenDelta:
     """New tokens of one request. The last delta carries `finish_reason` and is sent exactly once.
@@ -133,6 +151,8 @@ class TokenDelta:
     prompt were in the prefix cache when it started; the same in every delta.
 
     `error` is set with FinishReason.ERROR only: one sentence for the client.
+    logprobs: one per token where they were asked for, else none. prompt_logprobs: one per token of the prompt
+    but the first, in the delta that has the first token; a replayed request's prompt was reported before.
     """
 
     request_id: str
@@ -141,8 +161,11 @@ class TokenDelta:
     error: str | None = None
     stats: SpeculationStats | None = None
     cached_tokens: int = 0
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
 
     def __post_init__(self) -> None:
+        assert len(self.logprobs) in (0, len(self.token_ids))
         assert (self.error is not None) == (self.finish_reason is FinishReason.ERROR)
 
     def merged(self, later: TokenDelta) -> TokenDelta:
@@ -155,6 +178,8 @@ class TokenDelta:
             later.error,
             later.stats,
             later.cached_tokens,
+            self.logprobs + later.logprobs,
+            self.prompt_logprobs + later.prompt_logprobs,
         )
 
 

@@ -1,7 +1,7 @@
 """What a request does to its logits before one is chosen: bias, penalties, and no stop token too early.
 
-Penalties depend on what was said before. In a draft tree that is the committed text and the path from the root
-to the node, so that a node's logits are changed exactly as plain decoding would change them there.
+Penalties depend on what was said before. In a draft tree that is the committed text and the path from the
+root to the node, so that a node's logits are changed exactly as plain decoding would change them there.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Adjuster:
     """Changes the logits of one request: logit_bias, then repetition, frequency and presence penalty, then
     minus infinity for stop tokens before min_tokens.
 
-    It counts tokens as the walk visits them, one path and never back: what it has counted after a step is what
-    the step commits, but for the last token.
+    It counts tokens as the walk visits them, one path and never back: what it has counted after a step is
+    what the step commits, but for the last token.
     """
 
     @classmethod
@@ -46,7 +46,7 @@ class Adjuster:
         return self.num_tokens - self._num_prompt
 
     def catch_up(self, token_ids: Sequence[int], path: Iterable[int] = ()) -> None:
-        """Count what is new of a request's tokens so far, its prompt first, and then of a path behind them."""
+        """Count what is new of the request's tokens so far, prompt included, and then a path behind them."""
         self._extend(token_ids[self.num_tokens :])
         self._extend(path)
 
@@ -80,7 +80,7 @@ def _penalises(params: SamplingParams) -> bool:
 
 
 class _Counts:
-    """How often each token was said, in arrays that grow: adding a token takes the same time at any length."""
+    """How often each token was said, in arrays that grow: adding one takes the same time at any length."""
 
     def __init__(self) -> None:
         self._place: dict[int, int] = {}

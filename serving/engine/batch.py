@@ -28,8 +28,8 @@ class Batch:
     done, tree_start: [S]; rows of the sequence's tree that earlier forwards computed (0 for a target, which
     computes whole trees), and the place of the tree's first row in `parents`.
     block_table: [S, max_blocks].
-    logit_rows: [N], the rows whose logits are wanted: all rows of decodes, the last row of finished prompts.
-    logit_start: first of a sequence's logit rows, -1 for a prompt chunk that is not the last.
+    logit_rows: [N], the rows whose logits are wanted: all rows of decodes, `wanted_rows` of prompt chunks.
+    logit_start: first of a sequence's logit rows, -1 where it has none.
     """
 
     token_ids: Ints
@@ -53,6 +53,12 @@ class Batch:
     @property
     def num_seqs(self) -> int:
         return len(self.row_start)
+
+
+def wanted_rows(chunk: Prefill) -> int:
+    """How many of a chunk's rows need logits, the last ones: all for prompt log-probabilities, else the one
+    that ends a prompt."""
+    return chunk.length if chunk.seq.wants_prompt_logits else int(chunk.last)
 
 
 class Buckets:
@@ -111,8 +117,8 @@ class Packer:
         for chunk in plan.prefills:
             self._pack_chunk(row, chunk)
             self._pack_seq(index, chunk.seq.block_table, row, chunk.length, chunk.start, chain=True)
-            last = row + chunk.length - 1
-            logits = self._want_logits(index, logits, last, 1 if chunk.last else 0)
+            wanted = wanted_rows(chunk)
+            logits = self._want_logits(index, logits, row + chunk.length - wanted, wanted)
             row, index = row + chunk.length, index + 1
         return self._finish(row, index, logits)
 

@@ -19,7 +19,6 @@ from serving.engine.timing import StepTimes
 from serving.engine.verification import Verification, no_tree
 from serving.metrics import EngineMetrics, StepReport
 from serving.spec.accept import VerifyResult, cut
-from serving.spec.tree import DraftTree
 from serving.types import FinishReason, GenerationRequest, ModelCard, SpeculationStats, TokenDelta
 
 NON_FINITE = "the model produced logits that are not finite for this request"
@@ -105,7 +104,11 @@ class Engine:
         seq = self._scheduler.abort(request_id)
         if seq is not None:
             self._forget([seq])
-            self._ended.append(_delta(seq, (), FinishReason.ABORT))
+            self._ended.append(
+                TokenDelta(
+                    request_id, (), FinishReason.ABORT, stats=seq.stats, cached_tokens=seq.cached_prompt
+                )
+            )
 
     def step(self) -> list[TokenDelta]:
         """One step: schedule, take drafts, run, verify, commit, ask for drafts. Returns what is new."""
@@ -123,12 +126,14 @@ class Engine:
         with times.measure("forward"):
             logits = self._runner.forward(batch)
         with times.measure("sample"):
-            results = Verification(plan, trees, batch, logits).results(self._sampler)
+            verification = Verification(plan, trees, batch, logits)
+            results = verification.results(self._sampler)
         with times.measure("compact"):
             self._compact(plan, results)
         speculation = SpeculationStats()
         with times.measure("output"):
-            deltas += self._commit(plan, trees, results, speculation)
+            verification.keep_prompt_logprobs()
+            deltas += self._commit(plan, verification, results, speculation)
         self._ask_drafts()
         self._record(plan, drafts, speculation, times)
         return deltas
@@ -171,41 +176,54 @@ class Engine:
     def _commit(
         self,
         plan: StepPlan,
-        trees: list[DraftTree],
+        verification: Verification,
         results: list[VerifyResult],
         speculation: SpeculationStats,
     ) -> list[TokenDelta]:
         """Append what each sequence gained, end those that are done, count into `speculation`."""
-        outcomes = iter(results)
         deltas = []
-        for decode, tree in zip(plan.decodes, trees, strict=True):
-            result, seq = next(outcomes), decode.seq
+        for index, decode in enumerate(plan.decodes):
+            result, seq = results[index], decode.seq
             seq.num_computed += 1 + len(result.accepted)
             counted = (seq.stats, speculation) if seq.num_output else ()  # the first token is the prompt's
-            delta = self._emit(seq, result)
+            delta = self._emit(seq, verification, index, result)
             accepted = min(len(result.accepted), len(delta.token_ids))
             for stats in counted:
-                stats.record(len(tree), accepted, len(delta.token_ids))
+                stats.record(len(verification.trees[index]), accepted, len(delta.token_ids))
             deltas.append(delta)
+        index = len(plan.decodes)
         for chunk in plan.prefills:
             chunk.seq.num_computed += chunk.length
             if chunk.last:
-                deltas.append(self._emit(chunk.seq, next(outcomes)))
+                deltas.append(self._emit(chunk.seq, verification, index, results[index]))
+                index += 1
             else:
                 self._scheduler.committed(chunk.seq)
         return deltas
 
-    def _emit(self, seq: Sequence, result: VerifyResult) -> TokenDelta:
-        params = seq.request.params
-        tokens, reason = cut(result.token_ids, params.stop_token_ids, self._scheduler.room(seq))
+    def _emit(
+        self, seq: Sequence, verification: Verification, index: int, result: VerifyResult
+    ) -> TokenDelta:
+        """The delta of sequence `index` of the step."""
+        tokens, reason = cut(result.token_ids, seq.request.params.stop_token_ids, self._scheduler.room(seq))
         error = NON_FINITE if result.failed and reason is None else None
+        delta = TokenDelta(
+            seq.request.request_id,
+            tokens,
+            reason if error is None else FinishReason.ERROR,
+            error,
+            seq.stats,
+            seq.cached_prompt,
+            verification.logprobs(index, result, len(tokens)),
+            tuple(seq.prompt_logprobs) if seq.num_output == 0 else (),
+        )
         seq.append(tokens)
-        if reason is None and error is None:
+        if delta.finish_reason is None:
             self._scheduler.committed(seq)
-            return _delta(seq, tokens)
-        self._scheduler.finish(seq, failed=result.failed)
-        self._forget([seq])
-        return _delta(seq, tokens, reason if error is None else FinishReason.ERROR, error)
+        else:
+            self._scheduler.finish(seq, failed=result.failed)
+            self._forget([seq])
+        return delta
 
     def _ask_drafts(self) -> None:
         """Ask for the next step's trees. The time counts with theirs."""
@@ -242,9 +260,3 @@ class Engine:
                 phase_seconds=asdict(times),
             )
         )
-
-
-def _delta(
-    seq: Sequence, tokens: tuple[int, ...], reason: FinishReason | None = None, error: str | None = None
-) -> TokenDelta:
-    return TokenDelta(seq.request.request_id, tokens, reason, error, seq.stats, seq.cached_prompt)

@@ -32,8 +32,8 @@ class PrefixCache:
 
     def find(self, seq: Sequence) -> list[int]:
         """The longest cached beginning of the sequence, in blocks. Its last token is always left to compute:
-        somebody waits for the logits behind it."""
-        if not self.enabled:
+        somebody waits for the logits behind it. Nothing where all the prompt's logits are waited for."""
+        if not self.enabled or seq.wants_prompt_logits:
             return []
         full = (len(seq.token_ids) - 1) // self.blocks.block_size
         self._extend_keys(seq, full)

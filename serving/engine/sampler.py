@@ -1,10 +1,10 @@
 """The target's token for each row of logits, exactly as plain decoding chooses it.
 
-Order: logit_bias, the penalties, min_tokens' mask of stop tokens (adjust.py); temperature, min_p, top_k, top_p
-(each on what the one before left); then the argmax of log-probability plus noise. Temperature 0 is the argmax
-of the adjusted logits. A row's result depends on that row alone: rows are never processed together by anything
-that rounds. Sampled and adjusted rows are processed by numpy on the host, where a row costs less than the
-launches it would take on a device.
+Order: logit_bias, the penalties, min_tokens' mask of stop tokens (adjust.py); temperature, min_p, top_k,
+top_p (each on what the one before left); then the argmax of log-probability plus noise. Temperature 0 is the
+argmax of the adjusted logits. A row's result depends on that row alone: rows are never processed together by
+anything that rounds. Sampled and adjusted rows are processed by numpy on the host, where a row costs less
+than the launches it would take on a device.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from serving.engine.adjust import Adjuster
-from serving.types import GenerationRequest, SpeculationStats
+from serving.types import GenerationRequest, SpeculationStats, TokenLogprobs
 
 
 class Status(Enum):
@@ -30,6 +30,7 @@ class Sequence:
     block_table[i]: the cache block of positions i * block_size .. (i + 1) * block_size - 1.
     block_keys[i]: what that block is known by when it is full (the prefix cache's, made as needed).
     adjuster: what changes its logits before they are sampled; None: nothing does.
+    prompt_logprobs: of the prompt's tokens from the second on, as far as they were computed and asked for.
     """
 
     seq_id: int
@@ -43,6 +44,7 @@ class Sequence:
     status: Status = Status.WAITING
     stats: SpeculationStats = field(default_factory=SpeculationStats)
     adjuster: Adjuster | None = None
+    prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
 
     @classmethod
     def create(cls, seq_id: int, request: GenerationRequest) -> Sequence:
@@ -82,6 +84,13 @@ class Sequence:
     def is_decoding(self) -> bool:
         """Only the root is left to compute. True of a prompt's last token also: no draft is wrong there."""
         return self.num_uncomputed == 1
+
+    @property
+    def wants_prompt_logits(self) -> bool:
+        """The logits of every row of the prompt, not of the last alone. Preemption asks for none twice."""
+        if not self.request.params.prompt_logprobs or self.request.output_ids:
+            return False
+        return len(self.prompt_logprobs) < self.num_prompt - 1
 
     @property
     def finished(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from serving.engine.engine import Engine
-from serving.types import FinishReason, GenerationRequest, SamplingParams, SpeculationStats
+from serving.types import FinishReason, GenerationRequest, SamplingParams, SpeculationStats, TokenLogprobs
 
 Arrivals = Iterable[tuple[int, GenerationRequest]]
 """(step, request): added before that step."""
@@ -22,6 +22,8 @@ class Outcome:
     stats: SpeculationStats = field(default_factory=SpeculationStats)
     cached_tokens: int = 0
     deltas: int = 0
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 def request(
@@ -76,6 +78,8 @@ def take_step(engine: Engine, outcomes: Mapping[str, Outcome]) -> None:
         assert outcome.deltas == 0 or delta.cached_tokens == outcome.cached_tokens
         outcome.cached_tokens = delta.cached_tokens
         outcome.deltas += 1
+        outcome.logprobs += delta.logprobs
+        outcome.prompt_logprobs += delta.prompt_logprobs
     engine.check_integrity()
 
 

@@ -1,13 +1,15 @@
 """Invariants 1 and 2: the same tokens with speculation as without, whatever else happens in the engine.
 
 "Plain" is the same request alone in an engine that neither speculates nor reuses anything; others begin with
-what is cached of earlier requests, aborted ones among them. With the CPU kernels the tokens must
-be equal in every dtype. Torch's own kernels round a row differently in different company: there, at the first
-difference, the two tokens must be as good as tied (design, section 5).
+what is cached of earlier requests, aborted ones among them. With the CPU kernels the tokens must be equal in
+every dtype, for every combination of parameters, and log-probabilities within 1e-4. Torch's own kernels round
+a row differently in different company: there, at the first difference, the two tokens must be as good as tied
+(design, section 5).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -27,12 +29,13 @@ from serving.config import SpeculationConfig
 from serving.drafting.base import DraftChannel
 from serving.drafting.colocated import ColocatedChannel
 from serving.drafting.prompt_lookup import PromptLookupDrafter
+from serving.engine.adjust import Adjuster
 from serving.engine.attention.base import kv_bytes_per_token
 from serving.engine.build import build_engine
 from serving.engine.engine import Engine
 from serving.models.architecture import Architecture
 from serving.spec.noise import gumbel, noise_key
-from serving.types import FinishReason, GenerationRequest, SamplingParams
+from serving.types import FinishReason, GenerationRequest, SamplingParams, TokenLogprobs
 
 VOCAB = 83  # the smaller of the two models'
 LONGEST = 40
@@ -54,7 +57,26 @@ SAMPLING: list[dict[str, Any]] = [
     {"temperature": 1.3, "top_k": 5},
     {"temperature": 0.9, "min_p": 0.1},
     {"temperature": 1.0, "top_k": 20, "top_p": 0.8, "min_p": 0.02},
+    {"temperature": 0.0, "frequency_penalty": 2.0, "logprobs": 2},
+    {"temperature": 0.0, "frequency_penalty": -2.0},
+    {"temperature": 1.0, "repetition_penalty": 1.3, "presence_penalty": 0.5, "logit_bias": ((7, 3.0),)},
 ]
+# Any of these, alone or together.
+FILTERS = {
+    "top_p": st.sampled_from([0.5, 0.9]),
+    "top_k": st.sampled_from([1, 5, 20]),
+    "min_p": st.sampled_from([0.02, 0.3]),
+}
+ADJUSTMENTS = {
+    "presence_penalty": st.sampled_from([-2.0, 0.5, 2.0]),
+    "frequency_penalty": st.sampled_from([-2.0, 0.3, 2.0]),
+    "repetition_penalty": st.sampled_from([0.8, 1.2, 2.0]),
+    "logit_bias": st.dictionaries(
+        st.integers(0, VOCAB - 1), st.sampled_from([-100.0, -2.0, 4.0, 100.0]), min_size=1, max_size=6
+    ).map(lambda bias: tuple(bias.items())),
+    "stop_token_ids": st.frozensets(st.integers(0, VOCAB - 1), min_size=1, max_size=6),
+    "logprobs": st.sampled_from([0, 1, 5]),
+}
 
 
 @dataclass(frozen=True)
@@ -98,15 +120,29 @@ class Case:
 
 
 @st.composite
+def sampling(draw: st.DrawFn) -> SamplingParams:
+    """The whole surface: filters and adjustments in any combination."""
+    temperature = draw(st.sampled_from([0.0, 0.0, 0.7, 1.0, 1.3]))
+    some: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=ADJUSTMENTS))
+    if temperature > 0:
+        some |= draw(st.fixed_dictionaries({}, optional=FILTERS))
+    max_tokens = draw(st.integers(1, LONGEST))
+    return SamplingParams(
+        max_tokens,
+        temperature,
+        seed=draw(st.integers(0, 2)),
+        min_tokens=draw(st.sampled_from([0, max_tokens // 2, max_tokens])),
+        prompt_logprobs="logprobs" in some and draw(st.booleans()),
+        num_speculative_tokens=draw(st.sampled_from([None, None, None, 0, 1, 5])),
+        **some,
+    )
+
+
+@st.composite
 def arrivals(draw: st.DrawFn) -> tuple[tuple[int, GenerationRequest], ...]:
     made = []
     for index in range(draw(st.integers(1, 8))):
-        params = SamplingParams(
-            max_tokens=draw(st.integers(1, LONGEST)),
-            seed=draw(st.integers(0, 2)),
-            num_speculative_tokens=draw(st.sampled_from([None, None, None, 0, 1, 5])),
-            **draw(st.sampled_from(SAMPLING)),
-        )
+        params = draw(sampling())
         prompt = draw(st.sampled_from(PROMPTS))
         request = GenerationRequest(
             f"r{index}",
@@ -142,14 +178,24 @@ class Plain:
         self.folder, self.setup = folder, setup
         config = engine_config(folder, setup, enable_prefix_caching=False)
         self.engine = build_engine(config, None, "plain")
-        self.known: dict[Any, tuple[int, ...]] = {}
+        self.known: dict[Any, Outcome] = {}
 
-    def __call__(self, request: GenerationRequest) -> tuple[int, ...]:
+    def __call__(self, request: GenerationRequest) -> Outcome:
         params = replace(request.params, max_tokens=LONGEST, num_speculative_tokens=None)
         whole = GenerationRequest("plain", request.prompt_ids, params, request.choice_index)
         if whole not in self.known:
-            self.known[whole] = run(self.engine, [whole])["plain"].token_ids
-        return self.known[whole][: request.params.max_tokens]
+            self.known[whole] = run(self.engine, [whole])["plain"]
+        return up_to(self.known[whole], request.params.max_tokens)
+
+
+def up_to(outcome: Outcome, length: int) -> Outcome:
+    """The prompt is told of with the first token."""
+    return replace(
+        outcome,
+        token_ids=outcome.token_ids[:length],
+        logprobs=outcome.logprobs[:length],
+        prompt_logprobs=outcome.prompt_logprobs if length else (),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -184,29 +230,44 @@ def build(plain: Plain, case: Case, channel: DraftChannel) -> Engine:
 def channel_for(plain: Plain, case: Case) -> DraftChannel:
     if case.lookup:
         return ColocatedChannel(PromptLookupDrafter(SpeculationConfig(min_path_value=0.0)))
-    texts = [request.prompt_ids + plain(request) for _, request in case.requests]
+    texts = [request.prompt_ids + plain(request).token_ids for _, request in case.requests]
     return Adversary(texts, case.seed, VOCAB, case.mischief)
 
 
 def next_turn(request: GenerationRequest, outcome: Outcome, longest: int) -> GenerationRequest:
     """The conversation goes on."""
     prompt = (*request.prompt_ids, *outcome.token_ids, *PROMPTS[3])[: longest - 1]
-    return replace(request, prompt_ids=prompt, params=replace(request.params, max_tokens=2))
+    return replace(request, prompt_ids=prompt, params=replace(request.params, max_tokens=2, min_tokens=0))
 
 
 def assert_same(plain: Plain, request: GenerationRequest, outcome: Outcome) -> None:
     assert outcome.error is None
     expected = plain(request)
+    ours, theirs = outcome.token_ids, expected.token_ids
     if outcome.reason is FinishReason.ABORT:
-        expected = expected[: len(outcome.token_ids)]
-    if outcome.token_ids == expected:
+        expected = up_to(expected, len(ours))
+        theirs = expected.token_ids
+    assert_logprobs(request, outcome.prompt_logprobs, expected.prompt_logprobs)
+    if ours == theirs:
+        assert_logprobs(request, outcome.logprobs, expected.logprobs)
         return
-    assert plain.setup.backend == "torch", (request, outcome.token_ids, expected)
-    pairs = zip(outcome.token_ids, expected, strict=True)
-    at, (ours, theirs) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
-    margin = margin_between(plain.folder, request, expected[:at], ours, theirs)
+    assert plain.setup.backend == "torch", (request, ours, theirs)
+    at = next(i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1])
+    assert_logprobs(request, outcome.logprobs[:at], expected.logprobs[:at])
+    margin = margin_between(plain.folder, request, theirs[:at], ours[at], theirs[at])
     assert margin < TIE, (request, at, ours, theirs, margin)
-    print(f"near tie in {request.request_id} at {at}: {ours} and {theirs} differ by {margin:.1e}")
+    print(f"near tie in {request.request_id} at {at}: {ours[at]} and {theirs[at]} differ by {margin:.1e}")
+
+
+def assert_logprobs(
+    request: GenerationRequest, ours: Sequence[TokenLogprobs], theirs: Sequence[TokenLogprobs]
+) -> None:
+    assert len(ours) == len(theirs)
+    assert bool(theirs) <= (request.params.logprobs is not None)
+    for one, other in zip(ours, theirs, strict=True):
+        assert abs(one.logprob - other.logprob) < 1e-4
+        pairs = zip(one.likeliest, other.likeliest, strict=True)
+        assert all(abs(a - b) < 1e-4 for (_, a), (_, b) in pairs)
 
 
 def margin_between(
@@ -215,7 +276,10 @@ def margin_between(
     """How far apart the target ranks two tokens after `output`, noise included."""
     context, params = request.prompt_ids + output, request.params
     with torch.inference_mode():
-        scores = reference(folder)(torch.tensor([context])).logits[0, -1].double().numpy()
+        scores = reference(folder)(torch.tensor([context])).logits[0, -1].numpy()
+    if (adjuster := Adjuster.of(request)) is not None:
+        adjuster.catch_up(context)
+        scores = adjuster.adjusted(scores)
     if not params.greedy:
         key = noise_key(params.seed, request.choice_index, len(context))
         scores = scores / params.temperature + gumbel(np.arange(len(scores)), key)
