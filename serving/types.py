@@ -184,6 +184,17 @@ class TokenDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class SamplingDefaults:
+    """How to sample where a request does not say: the model's own recommendation. As in SamplingParams."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class ModelCard:
     """What a router must know of the model it fronts; a verifier hands it out.
 
@@ -202,3 +213,4 @@ class ModelCard:
     bos_token: str | None = None
     eos_token: str | None = None
     created: int = 0
+    sampling: SamplingDefaults = SamplingDefaults()

@@ -17,7 +17,14 @@ from serving.api.app import create_app
 from serving.config import RouterConfig, ServeConfig
 from serving.errors import UnavailableError
 from serving.router.service import Service
-from serving.types import FinishReason, GenerationRequest, ModelCard, SpeculationStats, TokenDelta
+from serving.types import (
+    FinishReason,
+    GenerationRequest,
+    ModelCard,
+    SpeculationStats,
+    TokenDelta,
+    TokenLogprobs,
+)
 
 TOKENIZER = tokenizers.Tokenizer.from_buffer(byte_level())
 EOS_ID = TOKENIZER.token_to_id(EOS)
@@ -48,6 +55,7 @@ def says(text: str, *, by: int = 2, pause: float = 0.0, eos: bool = True, cached
     """Answer with `text`, `by` tokens a step, then EOS; cut at max_tokens as an engine does.
 
     cached: tokens of the prompt that it finds in its prefix cache.
+    The log-probability of a token is minus a hundredth of its id, and the likeliest tokens are 0, 1, ...
     """
 
     def script(request: GenerationRequest) -> Iterator[Event]:
@@ -62,9 +70,30 @@ def says(text: str, *, by: int = 2, pause: float = 0.0, eos: bool = True, cached
             last = start + by >= len(token_ids)
             if pause:
                 yield pause
-            yield TokenDelta(request.request_id, step, reason if last else None, None, stats, cached)
+            yield TokenDelta(
+                request.request_id,
+                step,
+                reason if last else None,
+                stats=stats,
+                cached_tokens=cached,
+                logprobs=told(request, step),
+                prompt_logprobs=told(request, request.prompt_ids[1:])
+                if told_of_prompt(request, start)
+                else (),
+            )
 
     return script
+
+
+def told(request: GenerationRequest, token_ids: Iterable[int]) -> tuple[TokenLogprobs, ...]:
+    if request.params.logprobs is None:
+        return ()
+    likeliest = tuple((token, -token / 100) for token in range(request.params.logprobs))
+    return tuple(TokenLogprobs(-token / 100, likeliest) for token in token_ids)
+
+
+def told_of_prompt(request: GenerationRequest, start: int) -> bool:
+    return request.params.prompt_logprobs and start == 0
 
 
 @dataclass

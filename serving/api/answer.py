@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -36,12 +36,17 @@ class JsonAnswer(Response):
 
 async def whole_answer(call: Call, form: Format) -> Response:
     """Raises what the generation raises."""
-    texts: list[list[str]] = [[] for _ in call.generation.choices]
+    pieces_of: list[list[Piece]] = [[] for _ in call.generation.choices]
     async with aclosing(call.generation.pieces()) as pieces:
         async for piece in pieces:
-            texts[piece.choice].append(piece.text)
-    reasons = [choice.finish_reason or FinishReason.ERROR for choice in call.generation.choices]
-    return JsonAnswer(form.whole([Finished("".join(t), r) for t, r in zip(texts, reasons, strict=True)]))
+            pieces_of[piece.choice].append(piece)
+    return JsonAnswer(form.whole([_finished(pieces) for pieces in pieces_of]))
+
+
+def _finished(pieces: Sequence[Piece]) -> Finished:
+    text = "".join(piece.text for piece in pieces)
+    tokens = [told for piece in pieces for told in piece.tokens]
+    return Finished(text, pieces[-1].finish_reason or FinishReason.ERROR, tokens)
 
 
 class EventStream(Response):
@@ -111,8 +116,8 @@ async def _events(call: Call, form: Format) -> AsyncGenerator[bytes, None]:
 def _chunks(form: Format, piece: Piece, *, opening: bool) -> list[Chunk]:
     first = form.opening(piece.choice) if opening else None
     chunks = [] if first is None else [first]
-    if piece.text:
-        chunks.append(form.text(piece.choice, piece.text))
+    if piece.text or piece.tokens:
+        chunks.append(form.text(piece.choice, piece.text, piece.tokens))
     if piece.finish_reason is not None:
         chunks.append(form.closing(piece.choice, piece.finish_reason))
     return chunks

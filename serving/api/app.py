@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
-from serving.api import probes, routes
+from serving.api import probes, routes, tokens
 from serving.api.auth import ApiKeys
 from serving.api.errors import on_canopy_error, on_http_exception
 from serving.api.middleware import RequestContext
@@ -28,6 +28,7 @@ def create_app(service: Service, *, set_request_id: bool = True) -> FastAPI:
     app.state.service = service
     app.state.keys = ApiKeys.from_config(service.config.router)
     app.include_router(routes.router)
+    app.include_router(tokens.router)
     app.include_router(probes.router)
     app.add_exception_handler(CanopyError, on_canopy_error)
     app.add_exception_handler(HTTPException, on_http_exception)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 from serving.api.record import RequestRecord
@@ -13,7 +13,7 @@ from serving.api.requests import ChatCompletionRequest, CompletionRequest, TextC
 from serving.api.responses import Finish, Speculation, Usage
 from serving.api.sampling import Length, chat_length, choose_seed, sampling_params, text_length
 from serving.config import RouterConfig
-from serving.errors import ModelNotFoundError, RequestError
+from serving.errors import RequestError, UnsupportedParameterError
 from serving.router.choice import Choice
 from serving.router.generation import Generation
 from serving.router.model import PromptIds, ServedModel
@@ -67,20 +67,34 @@ class Call:
 
 
 async def chat_call(service: Service, body: ChatCompletionRequest, record: RequestRecord) -> Call:
-    model = _named_model(service, body)
+    model = service.model_named(body.model)
+    if body.top_logprobs and not body.logprobs:
+        raise RequestError("top_logprobs needs logprobs: true", "top_logprobs")
     length = chat_length(body, service.config.router.default_max_tokens)
     prompt = await model.chat_prompt([message.for_template() for message in body.messages])
-    return _call(service, body, record, "chatcmpl", [prompt], length, "messages")
+    return _call(service, body, record, "chatcmpl", [_Prompt(prompt)], length, "messages")
 
 
 async def text_call(service: Service, body: TextCompletionRequest, record: RequestRecord) -> Call:
-    model = _named_model(service, body)
+    model = service.model_named(body.model)
+    _check_text(body)
     _check_choices(body, len(body.prompts), service.config.router)
-    prompts = [
-        await model.text_prompt(prompt) if isinstance(prompt, str) else model.ids_prompt(prompt)
-        for prompt in body.prompts
-    ]
+    prompts = [await _text_prompt(model, prompt, body.echoes) for prompt in body.prompts]
     return _call(service, body, record, "cmpl", prompts, text_length(body), "prompt")
+
+
+class _Prompt(NamedTuple):
+    """echo: what the answer begins with, or None."""
+
+    ids: PromptIds
+    echo: str | None = None
+
+
+async def _text_prompt(model: ServedModel, prompt: str | list[int], echoes: bool) -> _Prompt:
+    if isinstance(prompt, str):
+        return _Prompt(await model.text_prompt(prompt), prompt if echoes else None)
+    ids = model.ids_prompt(prompt)
+    return _Prompt(ids, model.decode(ids) if echoes else None)
 
 
 def _call(
@@ -88,7 +102,7 @@ def _call(
     body: CompletionRequest,
     record: RequestRecord,
     prefix: str,
-    prompts: Sequence[PromptIds],
+    prompts: Sequence[_Prompt],
     length: Length,
     prompt_param: str,
 ) -> Call:
@@ -98,30 +112,38 @@ def _call(
     model, seed, call_id = service.model, choose_seed(body), f"{prefix}-{uuid4().hex}"
     choices: list[Choice] = []
     for prompt in prompts:
-        max_tokens = length.within(len(prompt), model.card.max_model_len, prompt_param)
+        max_tokens = length.within(len(prompt.ids), model.card.max_model_len, prompt_param)
         params = sampling_params(body, model, seed, max_tokens)
         for choice_index in range(body.n or 1):
             index = len(choices)
             request = GenerationRequest(
-                f"{call_id}-{index}", prompt, params, choice_index, cache_salt=body.cache_salt
+                f"{call_id}-{index}", prompt.ids, params, choice_index, cache_salt=body.cache_salt
             )
-            choices.append(Choice(request, index, model.detokenizer(), body.stops))
+            choice = Choice(
+                request,
+                index,
+                model.detokenizer(),
+                body.stops,
+                echo=prompt.echo,
+                prompt_only=body.prompt_only,
+            )
+            choices.append(choice)
     return Call(
         id=call_id,
         created=int(time.time()),
         model=model,
         generation=Generation(service.backend, choices, service.metrics, record.started),
-        prompt_tokens=sum(map(len, prompts)),
+        prompt_tokens=sum(len(prompt.ids) for prompt in prompts),
         seed=seed,
         include_usage=body.stream_options is not None and body.stream_options.include_usage,
     )
 
 
-def _named_model(service: Service, body: CompletionRequest) -> ServedModel:
-    name = service.model.card.name
-    if body.model != name:
-        raise ModelNotFoundError(f"the model {body.model!r} is not served here; {name!r} is", "model")
-    return service.model
+def _check_text(body: TextCompletionRequest) -> None:
+    if body.prompt_only and not body.echo:
+        raise RequestError("max_tokens: 0 needs echo: true", "max_tokens")
+    if body.best_of not in (None, body.n or 1):
+        raise UnsupportedParameterError("best_of is not supported but as n", "best_of")
 
 
 def _check_choices(body: CompletionRequest, prompts: int, config: RouterConfig) -> None:

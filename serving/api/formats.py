@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from serving.api.call import Call, finish_word
+from serving.api.logprobs import chat_logprobs, text_logprobs
 from serving.api.responses import (
     ChatChunkChoice,
     ChatCompletion,
@@ -14,16 +15,21 @@ from serving.api.responses import (
     TextCompletion,
     TextCompletionChunk,
 )
+from serving.router.choice import ToldToken
 from serving.types import FinishReason
 
 Chunk = ChatCompletionChunk | TextCompletionChunk
 
 
+Tokens = Sequence[ToldToken]
+
+
 class Finished(NamedTuple):
-    """A complete choice."""
+    """A complete choice. tokens: where log-probabilities are asked for, else none."""
 
     text: str
     reason: FinishReason
+    tokens: Tokens = ()
 
 
 class Format(Protocol):
@@ -32,7 +38,7 @@ class Format(Protocol):
     def opening(self, index: int) -> Chunk | None:
         """What comes before a choice's first text."""
 
-    def text(self, index: int, text: str) -> Chunk: ...
+    def text(self, index: int, text: str, tokens: Tokens) -> Chunk: ...
 
     def closing(self, index: int, reason: FinishReason) -> Chunk: ...
 
@@ -56,9 +62,10 @@ class ChatFormat:
             }
         )
 
-    def text(self, index: int, text: str) -> ChatCompletionChunk:
+    def text(self, index: int, text: str, tokens: Tokens) -> ChatCompletionChunk:
+        logprobs = chat_logprobs(self._call.model, tokens)
         return self._chunk(
-            {"index": index, "delta": {"content": text}, "logprobs": None, "finish_reason": None}
+            {"index": index, "delta": {"content": text}, "logprobs": logprobs, "finish_reason": None}
         )
 
     def closing(self, index: int, reason: FinishReason) -> ChatCompletionChunk:
@@ -80,7 +87,7 @@ class ChatFormat:
                 {
                     "index": index,
                     "message": {"role": "assistant", "content": choice.text},
-                    "logprobs": None,
+                    "logprobs": chat_logprobs(self._call.model, choice.tokens),
                     "finish_reason": finish_word(choice.reason),
                 }
                 for index, choice in enumerate(choices)
@@ -107,17 +114,17 @@ class TextFormat:
     def opening(self, index: int) -> None:
         return None
 
-    def text(self, index: int, text: str) -> TextCompletionChunk:
-        return self._chunk({"index": index, "text": text, "logprobs": None, "finish_reason": None})
+    def text(self, index: int, text: str, tokens: Tokens) -> TextCompletionChunk:
+        return self._chunk(self._choice(index, text, None, tokens))
 
     def closing(self, index: int, reason: FinishReason) -> TextCompletionChunk:
-        return self._chunk(_text_choice(index, Finished("", reason)))
+        return self._chunk(self._choice(index, "", reason))
 
     def tail(self) -> TextCompletionChunk:
         return self._chunk()
 
     def whole(self, choices: Sequence[Finished]) -> TextCompletion:
-        chunk = self._chunk(*(_text_choice(index, choice) for index, choice in enumerate(choices)))
+        chunk = self._chunk(*(self._choice(index, *choice) for index, choice in enumerate(choices)))
         return {**chunk, "usage": self._call.usage(), "speculation": self._call.speculation()}
 
     def _chunk(self, *choices: TextChoice) -> TextCompletionChunk:
@@ -130,11 +137,10 @@ class TextFormat:
             "choices": list(choices),
         }
 
-
-def _text_choice(index: int, choice: Finished) -> TextChoice:
-    return {
-        "index": index,
-        "text": choice.text,
-        "logprobs": None,
-        "finish_reason": finish_word(choice.reason),
-    }
+    def _choice(self, index: int, text: str, reason: FinishReason | None, tokens: Tokens = ()) -> TextChoice:
+        return {
+            "index": index,
+            "text": text,
+            "logprobs": text_logprobs(self._call.model, tokens),
+            "finish_reason": None if reason is None else finish_word(reason),
+        }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from serving.api.requests import ChatCompletionRequest, ChatMessage, TextCompletionRequest
+from serving.api.requests import ChatCompletionRequest, ChatMessage, TextCompletionRequest, TokenizeRequest
 from serving.errors import UnsupportedParameterError
 
 NoOps = dict[str, tuple[Any, ...]]
@@ -14,12 +14,10 @@ NoOps = dict[str, tuple[Any, ...]]
 _SHARED: NoOps = {
     "include_stop_str_in_output": (False,),
     "skip_special_tokens": (True,),
-    "echo": (False,),
 }
 
 _CHAT: NoOps = _SHARED | {
-    "logprobs": (False,),
-    "top_logprobs": (0,),
+    "echo": (False,),
     "response_format": ({"type": "text"},),
     "tools": ([],),
     "tool_choice": ("none",),
@@ -43,7 +41,14 @@ _CHAT: NoOps = _SHARED | {
     "chat_template_kwargs": ({},),
 }
 
-_TEXT: NoOps = _SHARED | {"logprobs": (), "best_of": (1,), "suffix": ("",)}
+_TEXT: NoOps = _SHARED | {"suffix": ("",)}
+
+_TOKENIZE: NoOps = {
+    "continue_final_message": (False,),
+    "chat_template": (),
+    "chat_template_kwargs": ({},),
+    "tools": ([],),
+}
 
 # What clients send back of an assistant's message.
 _MESSAGE: NoOps = {
@@ -57,14 +62,14 @@ _MESSAGE: NoOps = {
 }
 
 
-def refuse_unsupported(body: ChatCompletionRequest | TextCompletionRequest) -> None:
+def refuse_unsupported(body: ChatCompletionRequest | TextCompletionRequest | TokenizeRequest) -> None:
     """Raises UnsupportedParameterError naming the first parameter that is not honoured."""
-    if isinstance(body, ChatCompletionRequest):
-        _refuse(body.model_extra, _CHAT, "")
-        for i, message in enumerate(body.messages):
-            _refuse_in_message(message, i)
-    else:
+    if isinstance(body, TextCompletionRequest):
         _refuse(body.model_extra, _TEXT, "")
+        return
+    _refuse(body.model_extra, _CHAT if isinstance(body, ChatCompletionRequest) else _TOKENIZE, "")
+    for i, message in enumerate(body.messages or ()):
+        _refuse_in_message(message, i)
 
 
 def _refuse_in_message(message: ChatMessage, position: int) -> None:

@@ -8,9 +8,15 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from serving.api.requests import ChatCompletionRequest, TextCompletionRequest
+from serving.api.requests import (
+    ChatCompletionRequest,
+    DetokenizeRequest,
+    TextCompletionRequest,
+    TokenizeRequest,
+)
 
 _REFERENCE = "#/components/schemas/{model}"
+_BODIES = (ChatCompletionRequest, TextCompletionRequest, TokenizeRequest, DetokenizeRequest)
 
 
 def describes_body(schema: type[BaseModel]) -> dict[str, Any]:
@@ -26,8 +32,7 @@ def add_request_schemas(app: FastAPI) -> None:
     def openapi() -> dict[str, Any]:
         document = generate()
         _, definitions = models_json_schema(
-            [(ChatCompletionRequest, "validation"), (TextCompletionRequest, "validation")],
-            ref_template=_REFERENCE,
+            [(schema, "validation") for schema in _BODIES], ref_template=_REFERENCE
         )
         document["components"]["schemas"].update(definitions["$defs"])
         return document

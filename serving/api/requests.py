@@ -104,13 +104,16 @@ class StreamOptions(BaseModel):
 
 
 class CompletionRequest(BaseModel):
-    """What both endpoints share. `user` is accepted for the client's own bookkeeping; it changes nothing."""
+    """What both endpoints share. `user` is accepted for the client's own bookkeeping; it changes nothing.
+
+    temperature, top_p, top_k, min_p and repetition_penalty default to the model's generation_config.json.
+    """
 
     model_config = _REFUSE_UNKNOWN
 
     model: str
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    temperature: Annotated[float, Field(ge=0, le=2, description="0 is greedy; default 1.")] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2, description="0 is greedy.")] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=-1, description="-1 or 0: off.")] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -151,16 +154,60 @@ class CompletionRequest(BaseModel):
             return ()
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
+    @property
+    def likeliest(self) -> int | None:
+        """Of how many of the likeliest tokens to tell log-probabilities, beside the token that was said.
+
+        None: of no token at all.
+        """
+        return None
+
+    @property
+    def echoes(self) -> bool:
+        """Whether the prompt is a part of the answer."""
+        return False
+
+    @property
+    def prompt_only(self) -> bool:
+        """Whether it is all of the answer."""
+        return False
+
 
 class ChatCompletionRequest(CompletionRequest):
     messages: Annotated[list[ChatMessage], Field(min_length=1, fail_fast=True)]
+    logprobs: bool | None = None
+    top_logprobs: (
+        Annotated[int, Field(ge=0, le=20, description="How many of the likeliest tokens are told.")] | None
+    ) = None
     max_completion_tokens: Annotated[int, Field(ge=1, description="The newer name of max_tokens.")] | None = (
         None
     )
 
+    @property
+    def likeliest(self) -> int | None:
+        return self.top_logprobs or 0 if self.logprobs else None
+
 
 class TextCompletionRequest(CompletionRequest):
     prompt: Prompt
+    max_tokens: Annotated[int, Field(ge=0, description="0 needs echo: the prompt alone.")] | None = None
+    logprobs: (
+        Annotated[int, Field(ge=0, le=5, description="How many of the likeliest tokens are told.")] | None
+    ) = None
+    echo: Annotated[bool, Field(description="Begin with the prompt.")] | None = None
+    best_of: Annotated[int, Field(ge=1, description="Only as many as n.")] | None = None
+
+    @property
+    def likeliest(self) -> int | None:
+        return self.logprobs
+
+    @property
+    def echoes(self) -> bool:
+        return bool(self.echo)
+
+    @property
+    def prompt_only(self) -> bool:
+        return self.max_tokens == 0
 
     @property
     def prompts(self) -> list[str | list[int]]:
@@ -170,3 +217,23 @@ class TextCompletionRequest(CompletionRequest):
         if not self.prompt or isinstance(self.prompt[0], int):
             return [cast(list[int], self.prompt)]
         return cast(list[str | list[int]], self.prompt)
+
+
+class TokenizeRequest(BaseModel):
+    """A text, or a conversation; special tokens are added to a text and not to a conversation by default."""
+
+    model_config = _REFUSE_UNKNOWN
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: Annotated[list[ChatMessage], Field(min_length=1, fail_fast=True)] | None = None
+    add_special_tokens: bool | None = None
+    add_generation_prompt: bool | None = None
+    return_token_strs: bool | None = None
+
+
+class DetokenizeRequest(BaseModel):
+    model_config = _FORBID_UNKNOWN
+
+    model: str | None = None
+    tokens: Annotated[list[int], _FAIL_FAST]

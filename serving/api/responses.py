@@ -37,6 +37,37 @@ class Speculation(TypedDict):
     seed: int
 
 
+class TopLogprob(TypedDict):
+    """`bytes` of the token on its own; where they are not whole characters, `token` writes them as \\x.."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class TokenLogprob(TopLogprob):
+    top_logprobs: list[TopLogprob]
+
+
+class ChatLogprobs(TypedDict):
+    """One entry per token that counts as completion token, a stop token included."""
+
+    content: list[TokenLogprob]
+    refusal: None
+
+
+class TextLogprobs(TypedDict):
+    """One entry per token, an echoed prompt's included; its first token has no log-probability.
+
+    top_logprobs: the likeliest tokens and the one that was said. text_offset: where each token's text begins.
+    """
+
+    tokens: list[str]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None]
+    text_offset: list[int]
+
+
 class Message(TypedDict):
     role: Literal["assistant"]
     content: str
@@ -50,21 +81,21 @@ class Delta(TypedDict, total=False):
 class ChatChoice(TypedDict):
     index: int
     message: Message
-    logprobs: None
+    logprobs: ChatLogprobs | None
     finish_reason: Finish
 
 
 class ChatChunkChoice(TypedDict):
     index: int
     delta: Delta
-    logprobs: None
+    logprobs: ChatLogprobs | None
     finish_reason: Finish | None
 
 
 class TextChoice(TypedDict):
     index: int
     text: str
-    logprobs: None
+    logprobs: TextLogprobs | None
     finish_reason: Finish | None
 
 
@@ -114,6 +145,19 @@ class ModelInfo(TypedDict):
 class ModelList(TypedDict):
     object: Literal["list"]
     data: list[ModelInfo]
+
+
+class TokenList(TypedDict):
+    """token_strs: as the vocabulary writes them, where asked for."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None
+
+
+class Text(TypedDict):
+    prompt: str
 
 
 class Status(TypedDict):

@@ -20,7 +20,6 @@ from serving.api.openapi import describes_body
 from serving.api.record import RequestRecord
 from serving.api.requests import ChatCompletionRequest, TextCompletionRequest
 from serving.api.responses import ChatCompletion, ModelInfo, ModelList, TextCompletion
-from serving.errors import ModelNotFoundError
 from serving.router.service import Service
 from serving.types import ModelCard
 
@@ -60,10 +59,7 @@ async def list_models(request: Request) -> ModelList:
 
 @router.get("/models/{model_id:path}")
 async def get_model(request: Request, model_id: str) -> ModelInfo:
-    card = service_of(request).model.card
-    if model_id != card.name:
-        raise ModelNotFoundError(f"the model {model_id!r} is not served here; {card.name!r} is", "model")
-    return _model_info(card)
+    return _model_info(service_of(request).model_named(model_id).card)
 
 
 async def _complete(

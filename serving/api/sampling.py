@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from serving.api.requests import ChatCompletionRequest, CompletionRequest, TextCompletionRequest
 from serving.errors import ContextLengthError, RequestError
 from serving.router.model import ServedModel
 from serving.types import SamplingParams
+
+Number = TypeVar("Number", int, float)
 
 _TEXT_DEFAULT_TOKENS = 16  # OpenAI's default for /v1/completions
 _DRAWN_SEED_BITS = 53  # a drawn seed survives clients that keep numbers as doubles
@@ -42,7 +44,8 @@ def chat_length(body: ChatCompletionRequest, default: int) -> Length:
 
 
 def text_length(body: TextCompletionRequest) -> Length:
-    return Length("max_tokens", body.max_tokens, _TEXT_DEFAULT_TOKENS)
+    """To read a prompt, a verifier has to say a token."""
+    return Length("max_tokens", 1 if body.prompt_only else body.max_tokens, _TEXT_DEFAULT_TOKENS)
 
 
 def choose_seed(body: CompletionRequest) -> int:
@@ -54,26 +57,34 @@ def sampling_params(
     body: CompletionRequest, model: ServedModel, seed: int, max_tokens: int
 ) -> SamplingParams:
     """`seed` may be negative: it wraps to 64 bits. Raises RequestError for tokens that the model lacks."""
-    top_k = body.top_k or 0
+    default = model.card.sampling
+    top_k = _either(body.top_k, default.top_k)
     return SamplingParams(
         max_tokens=max_tokens,
-        temperature=1.0 if body.temperature is None else body.temperature,
-        top_p=1.0 if body.top_p is None else body.top_p,
+        temperature=_either(body.temperature, default.temperature),
+        top_p=_either(body.top_p, default.top_p),
         top_k=top_k if 0 < top_k < model.card.vocab_size else 0,
-        min_p=body.min_p or 0.0,
+        min_p=_either(body.min_p, default.min_p),
         seed=seed % 2**64,
         presence_penalty=body.presence_penalty or 0.0,
         frequency_penalty=body.frequency_penalty or 0.0,
-        repetition_penalty=body.repetition_penalty or 1.0,
+        repetition_penalty=_either(body.repetition_penalty, default.repetition_penalty),
         logit_bias=_logit_bias(body, model),
         min_tokens=_min_tokens(body, max_tokens),
         stop_token_ids=_stop_token_ids(body, model),
+        logprobs=body.likeliest,
+        prompt_logprobs=body.echoes and body.likeliest is not None,
         num_speculative_tokens=body.num_speculative_tokens,
     )
 
 
+def _either(asked: Number | None, default: Number) -> Number:
+    return default if asked is None else asked
+
+
 def _min_tokens(body: CompletionRequest, max_tokens: int) -> int:
     least = body.min_tokens or 0
+    max_tokens = 0 if body.prompt_only else max_tokens
     if least > max_tokens:
         raise RequestError(f"min_tokens is {least}, but there are {max_tokens} tokens at most", "min_tokens")
     return least

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 
 from serving.errors import ModelLoadError
 from serving.models.architecture import Architecture
+from serving.models.generation_config import read_sampling_defaults
 from serving.models.hf_json import Json, read_json
 from serving.types import ModelCard
 
@@ -43,6 +44,7 @@ def read_card(
         bos_token=files.bos_token,
         eos_token=files.eos_token,
         created=int(time.time()),
+        sampling=read_sampling_defaults(folder),
     )
 
 

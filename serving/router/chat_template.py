@@ -25,13 +25,15 @@ class ChatTemplate:
             raise ModelLoadError(f"the model's chat template does not parse: {error}") from error
         self._special = {"bos_token": bos_token or "", "eos_token": eos_token or ""}
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """The prompt, up to where the assistant's answer starts.
+    def render(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> str:
+        """The prompt, up to where the assistant's answer starts if that is to be generated.
 
         Raises RequestError naming `messages` when the template refuses them (roles out of order, say).
         """
         try:
-            return self._template.render(messages=messages, add_generation_prompt=True, **self._special)
+            return self._template.render(
+                messages=messages, add_generation_prompt=add_generation_prompt, **self._special
+            )
         except Exception as error:  # a template is a program, and may fail in any way
             message = f"the model's chat template refuses these messages: {error}"
             raise RequestError(message, "messages") from error

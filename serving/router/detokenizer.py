@@ -54,10 +54,7 @@ class _TokenBytes(dict[int, bytes]):
         token = self._tokenizer.token(token_id)
         if token is None or token_id in self._tokenizer.special_ids:
             return b""
-        try:
-            return bytes(byte_alphabet()[character] for character in token)
-        except KeyError:  # an added token is plain text
-            return token.encode()
+        return from_alphabet(token)
 
 
 @cache
@@ -66,6 +63,14 @@ def byte_alphabet() -> dict[str, int]:
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = (byte for byte in range(256) if byte not in printable)
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+def from_alphabet(token: str) -> bytes:
+    """The bytes of a token in GPT-2's alphabet."""
+    try:
+        return bytes(byte_alphabet()[character] for character in token)
+    except KeyError:  # an added token is plain text
+        return token.encode()
 
 
 class _ByteDetokenizer:
@@ -81,7 +86,13 @@ class _ByteDetokenizer:
         return self._decoder.decode(b"", final=True)
 
 
-_BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+def byte_of(token: str) -> bytes | None:
+    """The byte that a SentencePiece vocabulary's `<0xE2>` stands for; None: another token."""
+    match = _BYTE_TOKEN.fullmatch(token)
+    return bytes.fromhex(match[1]) if match else None
 
 
 class _WindowDetokenizer:
@@ -98,7 +109,7 @@ class _WindowDetokenizer:
     def push(self, token_ids: Iterable[int]) -> str:
         known = [i for i in token_ids if i not in self._tokenizer.special_ids]
         self._pending += [i for i in known if self._tokenizer.token(i) is not None]
-        if not self._pending or _BYTE_TOKEN.fullmatch(self._tokenizer.token(self._pending[-1]) or ""):
+        if not self._pending or byte_of(self._tokenizer.token(self._pending[-1]) or "") is not None:
             return ""
         text = self._pending_text()
         if text.endswith("\N{REPLACEMENT CHARACTER}"):

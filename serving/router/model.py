@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from serving.errors import RequestError
 from serving.router.chat_template import ChatTemplate
 from serving.router.detokenizer import Detokenizer, DetokenizerFactory
+from serving.router.token_bytes import TokenBytes
 from serving.router.tokenizer import Tokenizer
 from serving.types import ModelCard
 
@@ -20,6 +21,7 @@ class ServedModel:
         self.card = card
         self._tokenizer = Tokenizer(card.tokenizer_json)
         self._detokenizers = DetokenizerFactory(self._tokenizer)
+        self._token_bytes = TokenBytes(self._tokenizer)
         self._template = None
         if card.chat_template is not None:
             self._template = ChatTemplate(
@@ -29,15 +31,38 @@ class ServedModel:
     def detokenizer(self) -> Detokenizer:
         return self._detokenizers.new()
 
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Text of the whole sequence, without its special tokens."""
+        return self._tokenizer.decode(token_ids)
+
+    async def decode_all(self, token_ids: Sequence[int]) -> str:
+        """Text of the whole sequence, special tokens included."""
+        return await self._tokenizer.decode_all(token_ids)
+
+    def token_names(self, token_ids: Sequence[int]) -> list[str]:
+        """The tokens as the vocabulary writes them; "" where it has a hole."""
+        return [self._tokenizer.token(token_id) or "" for token_id in token_ids]
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """What the token stands for on its own; of special tokens, their name."""
+        return self._token_bytes[token_id]
+
     async def chat_prompt(self, messages: Sequence[Mapping[str, str]]) -> PromptIds:
         """Ids of a conversation. The template writes the special tokens, so the tokenizer adds none."""
+        text = self.render(messages, add_generation_prompt=True)
+        return _not_empty(await self.encode(text, add_special_tokens=False), "messages")
+
+    def render(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool) -> str:
+        """A conversation as the model reads it. Raises RequestError where it has no template."""
         if self._template is None:
             raise RequestError("this model has no chat template; use /v1/completions", "messages")
-        text = self._template.render(messages)
-        return _not_empty(await self._tokenizer.encode(text, add_special_tokens=False), "messages")
+        return self._template.render(messages, add_generation_prompt=add_generation_prompt)
+
+    async def encode(self, text: str, *, add_special_tokens: bool) -> PromptIds:
+        return await self._tokenizer.encode(text, add_special_tokens=add_special_tokens)
 
     async def text_prompt(self, text: str) -> PromptIds:
-        return _not_empty(await self._tokenizer.encode(text, add_special_tokens=True), "prompt")
+        return _not_empty(await self.encode(text, add_special_tokens=True), "prompt")
 
     def ids_prompt(self, token_ids: Sequence[int]) -> PromptIds:
         self.check_vocabulary(token_ids, "prompt")

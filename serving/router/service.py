@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 
 from serving.config import ServeConfig
-from serving.errors import CanopyError, UnavailableError
+from serving.errors import CanopyError, ModelNotFoundError, UnavailableError
 from serving.metrics import RouterMetrics
 from serving.router.backend import Backend
 from serving.router.model import ServedModel
@@ -36,6 +36,13 @@ class Service:
         if self._model is None:
             raise UnavailableError(f"not ready: {self._why_not_ready}")
         return self._model
+
+    def model_named(self, name: str | None) -> ServedModel:
+        """The model. Raises ModelNotFoundError where another is asked for by name."""
+        served = self.model.card.name
+        if name not in (None, served):
+            raise ModelNotFoundError(f"the model {name!r} is not served here; {served!r} is", "model")
+        return self.model
 
     async def connected(self) -> None:
         """Wait a little for `connect`: a router that has just started must not fail what others serve."""

@@ -45,9 +45,19 @@ class Tokenizer:
         """Text of the whole sequence; special tokens and ids without a token leave nothing."""
         return self._inner.decode(token_ids, skip_special_tokens=True)
 
+    async def decode_all(self, token_ids: Sequence[int]) -> str:
+        """Text of the whole sequence, special tokens included."""
+        if len(token_ids) < _LONG_TEXT:
+            return self._decode_all(token_ids)
+        return await asyncio.to_thread(self._decode_all, token_ids)
+
     def token(self, token_id: int) -> str | None:
         """The token as the vocabulary writes it; None where the vocabulary has a hole."""
         return self._inner.id_to_token(token_id)
+
+    def _decode_all(self, token_ids: Sequence[int]) -> str:
+        (text,) = self._inner.decode_batch([token_ids], skip_special_tokens=False)
+        return text
 
     def _encode(self, text: str, add_special_tokens: bool) -> tuple[int, ...]:
         # Unlike `encode`, the batch call releases the interpreter lock: the event loop runs on meanwhile.

@@ -133,6 +133,11 @@ def test_missing_prompt(http: httpx.Client) -> None:
         ({"min_tokens": 65}, "min_tokens"),
         ({"min_tokens": 1, "stop_token_ids": [*range(382)]}, "stop_token_ids"),
         ({"ignore_eos": 1}, "ignore_eos"),
+        ({"logprobs": 1}, "logprobs"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"logprobs": False, "top_logprobs": 2}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
         ({"seed": 2**63}, "seed"),
         ({"seed": 1.5}, "seed"),
         ({"n": 0}, "n"),
@@ -215,6 +220,24 @@ def test_not_a_finite_number(http: httpx.Client, name: str, literal: str) -> Non
 )
 def test_wrong_prompt(http: httpx.Client, prompt: Any, param: str) -> None:
     refused(http.post("/v1/completions", json=TEXT | {"prompt": prompt}), param)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "param"),
+    [
+        ({"logprobs": True}, "logprobs"),
+        ({"logprobs": 6}, "logprobs"),
+        ({"logprobs": -1}, "logprobs"),
+        ({"echo": "yes"}, "echo"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": -1, "echo": True}, "max_tokens"),
+        ({"max_tokens": 0, "echo": True, "min_tokens": 1}, "min_tokens"),
+        ({"best_of": 0}, "best_of"),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else value,
+)
+def test_wrong_value_in_text(http: httpx.Client, wrong: dict[str, Any], param: str) -> None:
+    refused(http.post("/v1/completions", json=TEXT | wrong), param)
 
 
 def test_unknown_model(http: httpx.Client) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import openai
 import pytest
-from http_harness import EOS_ID, MODEL, TOKENIZER, ScriptedVerifier, encode, says
+from http_harness import CARD, EOS_ID, MODEL, TOKENIZER, ScriptedVerifier, encode, says, serve
 
-from serving.types import GenerationRequest
+from serving.types import GenerationRequest, SamplingDefaults
 
 HI = [{"role": "user", "content": "Hi"}]
 HI_PROMPT = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
@@ -106,6 +108,27 @@ def test_defaults(client: openai.OpenAI, verifier: ScriptedVerifier) -> None:
     assert (params.presence_penalty, params.frequency_penalty, params.repetition_penalty) == (0, 0, 1)
     assert (params.logit_bias, params.min_tokens, params.stop_token_ids) == ((), 0, {EOS_ID})
     assert (params.max_tokens, params.num_speculative_tokens) == (64, None)
+
+
+def test_the_models_own_defaults_hold_where_a_request_does_not_say() -> None:
+    recommended = SamplingDefaults(0.6, 0.95, 20, 0.05, 1.1)
+    verifier = ScriptedVerifier(card=replace(CARD, sampling=recommended))
+    with serve(verifier) as running:
+        client = openai.OpenAI(base_url=f"{running.url}/v1", api_key="none")
+        client.chat.completions.create(model=MODEL, messages=HI)
+        client.chat.completions.create(
+            model=MODEL,
+            messages=HI,
+            temperature=0,
+            top_p=1,
+            extra_body={"top_k": -1, "min_p": 0, "repetition_penalty": 1},
+        )
+    default, asked = [
+        (p.temperature, p.top_p, p.top_k, p.min_p, p.repetition_penalty)
+        for p in (request.params for request in verifier.requests)
+    ]
+    assert default == (0.6, 0.95, 20, 0.05, 1.1)
+    assert asked == (0, 1, 0, 0, 1)
 
 
 @pytest.mark.parametrize("off", [-1, 0, 10**6])

@@ -32,9 +32,6 @@ CHAT_NO_OPS: list[tuple[str, Any]] = [
     ("stream_options", None),
 ]
 CHAT_REFUSED: list[tuple[str, Any]] = [
-    ("logprobs", True),
-    ("logprobs", 0),
-    ("top_logprobs", 2),
     ("response_format", {"type": "json_object"}),
     ("tools", [{"type": "function"}]),
     ("tool_choice", "auto"),
@@ -53,9 +50,7 @@ CHAT_REFUSED: list[tuple[str, Any]] = [
 ]
 TEXT_NO_OPS: list[tuple[str, Any]] = [("echo", False), ("best_of", 1), ("logprobs", None), ("suffix", None)]
 TEXT_REFUSED: list[tuple[str, Any]] = [
-    ("echo", True),
     ("best_of", 2),
-    ("logprobs", 0),
     ("suffix", "end"),
     ("tools", []),
     ("messages", []),

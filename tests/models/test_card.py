@@ -13,6 +13,8 @@ from safetensors.torch import load_file, save_file
 from serving.errors import ModelLoadError
 from serving.models.architecture import Architecture
 from serving.models.card import fingerprint, read_card, read_tokenizer
+from serving.models.generation_config import read_sampling_defaults
+from serving.types import SamplingDefaults
 
 
 @pytest.fixture
@@ -79,6 +81,40 @@ def test_wrong_types_are_named(folder: Path, fields: dict[str, Any], message: st
     write_config(folder, **fields)
     with pytest.raises(ModelLoadError, match=message):
         read_tokenizer(folder)
+
+
+def test_without_recommendations_sampling_is_openais(folder: Path) -> None:
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    assert read_sampling_defaults(folder) == SamplingDefaults(1.0, 1.0, 0, 0.0, 1.0)
+
+
+def test_recommended_sampling(folder: Path) -> None:
+    written = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "min_p": None, "repetition_penalty": 1.05}
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, 2], **written}))
+    card = read_card(folder, "tiny", Architecture.from_folder(folder), 100, "float32")
+    assert card.sampling == SamplingDefaults(0.6, 0.95, 20, 0.0, 1.05)
+    assert card.eos_token_ids == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"temperature": -1},
+        {"temperature": "hot"},
+        {"temperature": float("inf")},
+        {"top_p": 0},
+        {"top_p": 1.5},
+        {"top_k": 2.5},
+        {"top_k": -2},
+        {"top_k": True},
+        {"min_p": float("nan")},
+        {"repetition_penalty": 0},
+    ],
+)
+def test_wrong_recommendations_are_named(folder: Path, wrong: dict[str, Any]) -> None:
+    (folder / "generation_config.json").write_text(json.dumps(wrong))
+    with pytest.raises(ModelLoadError, match=f"generation_config.json's {next(iter(wrong))} cannot be"):
+        read_sampling_defaults(folder)
 
 
 def test_broken_files_are_named(folder: Path) -> None:
