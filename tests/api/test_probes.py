@@ -89,11 +89,14 @@ def test_openapi_documents_the_requests(http: httpx.Client) -> None:
     for path, schema in (
         ("/v1/chat/completions", "ChatCompletionRequest"),
         ("/v1/completions", "TextCompletionRequest"),
+        ("/tokenize", "TokenizeRequest"),
+        ("/detokenize", "DetokenizeRequest"),
     ):
         body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
         assert body == {"$ref": f"#/components/schemas/{schema}"}
-        properties = document["components"]["schemas"][schema]["properties"]
-        assert {"model", "temperature", "num_speculative_tokens"} <= set(properties)
+        assert document["components"]["schemas"][schema]["additionalProperties"] is False
+    properties = document["components"]["schemas"]["TextCompletionRequest"]["properties"]
+    assert {"model", "temperature", "num_speculative_tokens", "logit_bias", "echo"} <= set(properties)
     references = set(_references(document))
     assert references <= {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
     assert len(references) > 10
