@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from http_harness import MODEL
+from pydantic import BaseModel
+
+from serving.api.requests import ChatCompletionRequest, TextCompletionRequest, TokenizeRequest
 
 CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}]}
 TEXT = {"model": MODEL, "prompt": "Hi"}
@@ -103,3 +107,10 @@ def test_refused_in_a_message(http: httpx.Client, field: str, value: Any) -> Non
 def test_refused_inside_an_object(http: httpx.Client) -> None:
     body = CHAT | {"stream": True, "stream_options": {"include_everything": True}}
     check_refused(http.post("/v1/chat/completions", json=body), "stream_options.include_everything")
+
+
+@pytest.mark.parametrize("schema", [ChatCompletionRequest, TextCompletionRequest, TokenizeRequest])
+def test_the_documentation_names_every_parameter(schema: type[BaseModel]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
+    common = {"model", "messages"}
+    assert [name for name in schema.model_fields.keys() - common if f"`{name}" not in page] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httpx
 import pytest
 from deployed import Deployed
 
@@ -63,3 +64,51 @@ async def test_any_number_of_draft_tokens_gives_the_same(tiny: Deployed, m: int)
     speculative = await answers(tiny, prompts, **params, extra_body={"num_speculative_tokens": m})
     plain = await answers(tiny, prompts, **params, extra_body={"num_speculative_tokens": 0})
     assert texts(speculative) == texts(plain)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+async def test_penalties_bias_and_logprobs_are_those_of_plain_decoding(
+    tiny: Deployed, temperature: float
+) -> None:
+    prompts = [f"{word} " * 10 for word in ("one", "two", "three")]
+    params: dict[str, Any] = {
+        "max_tokens": 60,
+        "temperature": temperature,
+        "seed": 3,
+        "frequency_penalty": -1.5,  # it repeats itself, so that prompt lookup finds something
+        "presence_penalty": 0.3,
+        "logit_bias": {"50": 2, "51": -100},
+        "logprobs": True,
+        "top_logprobs": 2,
+    }
+    more = {"repetition_penalty": 1.02, "min_tokens": 30, "stop_token_ids": [60, 61]}
+    speculative = await answers(tiny, prompts, **params, extra_body=more)
+    plain = await answers(tiny, prompts, **params, extra_body={**more, "num_speculative_tokens": 0})
+    assert texts(speculative) == texts(plain)
+    assert accepted(speculative) > 0
+    for one, other in zip(speculative, plain, strict=True):
+        ours, theirs = one.choices[0].logprobs.content, other.choices[0].logprobs.content
+        assert len(ours) == one.usage.completion_tokens
+        assert [entry.bytes for entry in ours] == [entry.bytes for entry in theirs]
+        assert [e.logprob for e in ours] == pytest.approx([e.logprob for e in theirs], abs=1e-4)
+
+
+def test_a_prompt_is_scored_the_same_whatever_follows(tiny: Deployed) -> None:
+    """As evaluation harnesses do it: echo, with an answer or without."""
+    client, prompt = tiny.client(), list(range(40, 60))
+    request: dict[str, Any] = {
+        "model": "tiny",
+        "prompt": prompt,
+        "temperature": 0,
+        "logprobs": 1,
+        "echo": True,
+    }
+    answered = client.completions.create(**request, max_tokens=20).choices[0]
+    alone = client.completions.create(**request, max_tokens=0)
+    scores = alone.choices[0].logprobs.token_logprobs
+    assert (len(scores), scores[0], alone.usage.completion_tokens) == (20, None, 0)
+    assert scores[1:] == pytest.approx(answered.logprobs.token_logprobs[1:20], abs=1e-4)
+    assert len(answered.logprobs.token_logprobs) == 40
+    written = httpx.post(f"{tiny.url}/detokenize", json={"tokens": prompt}).json()["prompt"]
+    assert alone.choices[0].text == written
+    assert answered.text.startswith(written)

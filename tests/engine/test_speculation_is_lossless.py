@@ -311,6 +311,7 @@ def check(plain: Plain, case: Case) -> None:
 
 # Shrinking would run for minutes; a case is small as it is.
 RUN = settings(
+    derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

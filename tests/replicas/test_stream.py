@@ -6,7 +6,7 @@ import pytest
 
 from serving.errors import GenerationError
 from serving.replicas.stream import DeltaStream
-from serving.types import FinishReason, SpeculationStats, TokenDelta
+from serving.types import FinishReason, SpeculationStats, TokenDelta, TokenLogprobs
 
 
 async def test_a_slow_consumer_gets_everything_at_once() -> None:
@@ -19,6 +19,16 @@ async def test_a_slow_consumer_gets_everything_at_once() -> None:
     assert delta.finish_reason is FinishReason.LENGTH
     assert delta.stats == SpeculationStats(steps=3)
     assert delta.cached_tokens == 16
+
+
+async def test_log_probabilities_stay_with_their_tokens() -> None:
+    stream, told = DeltaStream(), [TokenLogprobs(-token, ()) for token in range(5)]
+    stream.put(TokenDelta("a", (1,), logprobs=(told[1],), prompt_logprobs=(told[0],)))
+    stream.put(TokenDelta("a", (2, 3), logprobs=(told[2], told[3])))
+    stream.put(TokenDelta("a", (), FinishReason.LENGTH))
+    delta = await stream.take()
+    assert delta.logprobs == tuple(told[1:4])
+    assert delta.prompt_logprobs == (told[0],)
 
 
 async def test_a_fast_consumer_waits_for_each() -> None:
