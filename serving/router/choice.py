@@ -118,7 +118,9 @@ class Choice:
         text = ""
         for place, token_id in enumerate(token_ids):
             logprobs = delta.logprobs[place] if self._tells else None
-            text += self._match(self._read(token_id, logprobs, silent=place >= visible))
+            read = self._read(token_id, logprobs, silent=place >= visible)
+            # As stop tokens do, stop strings wait for min_tokens; they begin behind those, too.
+            text += read if len(self.token_ids) < self.request.params.min_tokens else self._match(read)
             self.token_ids.append(token_id)
             if self.finish_reason is not None:
                 break

@@ -10,7 +10,9 @@ from packing import chain_tree, pack, sequence
 
 from serving.engine.batch import Batch, Buckets, Packer
 from serving.engine.scheduler import Decode, Prefill, StepPlan
+from serving.engine.sequence import Sequence
 from serving.spec.tree import DraftTree
+from serving.types import GenerationRequest, SamplingParams
 
 
 def packer() -> Packer:
@@ -52,6 +54,17 @@ def test_a_step_in_full() -> None:
     ]
     assert batch.logit_rows.tolist() == [0, 1, 2, 3, 4, 5, 6, 13]
     assert batch.logit_start.tolist() == [0, 6, -1, 7]
+
+
+def test_prompt_logprobs_want_the_logits_of_every_row() -> None:
+    told = SamplingParams(9, logprobs=1, prompt_logprobs=True)
+    wants = Sequence.create(0, GenerationRequest("r", tuple(range(10)), told))
+    wants.block_table = [0, 1, 2]
+    decode = sequence([7, 8], computed=1, table=[3])
+    others = [Prefill(wants, 3, 4), Prefill(sequence(range(3), computed=0, table=[4]), 0, 3)]
+    batch = pack(packer(), decodes=[(decode, DraftTree.empty(0, 2))], prefills=others)
+    assert batch.logit_rows.tolist() == [0, 1, 2, 3, 4, 7]
+    assert batch.logit_start.tolist() == [0, 1, 5]
 
 
 def test_buffers_stay_where_they_are_and_keep_nothing_of_the_last_step() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from http_harness import EOS_ID, TOKENIZER, ScriptedVerifier, encode
@@ -18,13 +19,13 @@ DETOKENIZERS = DetokenizerFactory(Tokenizer(byte_level()))
 STOP, LENGTH = FinishReason.STOP, FinishReason.LENGTH
 
 
-def request(*stop_token_ids: int) -> GenerationRequest:
-    params = SamplingParams(max_tokens=50, stop_token_ids=frozenset((EOS_ID, *stop_token_ids)))
+def request(*stop_token_ids: int, **params: Any) -> GenerationRequest:
+    params = SamplingParams(50, stop_token_ids=frozenset((EOS_ID, *stop_token_ids)), **params)
     return GenerationRequest("r", (1,), params)
 
 
-def choice(*stops: str, stop_token_ids: tuple[int, ...] = ()) -> Choice:
-    return Choice(request(*stop_token_ids), 0, DETOKENIZERS.new(), stops)
+def choice(*stops: str, stop_token_ids: tuple[int, ...] = (), **params: Any) -> Choice:
+    return Choice(request(*stop_token_ids, **params), 0, DETOKENIZERS.new(), stops)
 
 
 def delta(token_ids: Iterable[int], reason: FinishReason | None = None, **more: object) -> TokenDelta:
@@ -76,6 +77,17 @@ async def test_a_stop_string_ends_text_and_tokens_together(by: int) -> None:
     needed = next(n for n in range(len(ids)) if "own f" in TOKENIZER.decode(ids[:n]))
     assert one.token_ids == ids[:needed]
     assert verifier.aborted == ["r"], "the rest must not be generated"
+
+
+@pytest.mark.parametrize("by", [1, 3, 100])
+async def test_a_stop_string_waits_for_min_tokens(by: int) -> None:
+    ids = encode("the fox and the fox and the fox")
+    least = next(n for n in range(len(ids)) if TOKENIZER.decode(ids[:n]).startswith("the fox"))
+    steps = [delta(ids[i : i + by]) for i in range(0, len(ids), by)]
+    one = choice("fox", min_tokens=least)
+    pieces = await pieces_of(ScriptedVerifier(script=lambda _: [*steps, delta([EOS_ID], STOP)]), one)
+    assert text_of(pieces) == "the fox and the "
+    assert pieces[-1].finish_reason is STOP
 
 
 async def test_a_beginning_of_a_stop_string_is_written_at_the_end() -> None:
