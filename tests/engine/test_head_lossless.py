@@ -36,10 +36,10 @@ def mix() -> list[tuple[int, GenerationRequest]]:
         {"temperature": 1.0, "seed": 1},
         {"num_speculative_tokens": 0},
         {"temperature": 0.7, "top_p": 0.9, "seed": 2},
-        {"num_speculative_tokens": 2, "frequency_penalty": 0.5, "logprobs": 3},
+        {"num_speculative_tokens": 2, "frequency_penalty": 0.5, "logprobs": 3, "prompt_logprobs": True},
         {"repetition_penalty": 1.3, "logit_bias": ((3, -100.0),), "logprobs": 0},
         {"temperature": 1.0, "seed": 1, "presence_penalty": -0.5, "stop_token_ids": {5, 6}, "min_tokens": 40},
-        {"prompt_logprobs": True, "logprobs": 1},
+        {"logprobs": 1},
     ]
     each = zip(prompts, ways, strict=True)
     return [(i // 3, request(f"r{i}", prompt, 45, **way)) for i, (prompt, way) in enumerate(each)]

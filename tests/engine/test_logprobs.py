@@ -82,13 +82,23 @@ def test_of_the_prompt(llama: Path, rows: int) -> None:
 
 def test_of_a_prompt_once_although_it_is_preempted(llama: Path) -> None:
     """Two older requests take its last block while it is being read, 14 of its 250 tokens a step."""
-    older = [request(f"older{i}", PROMPT[:8], 30) for i in range(2)]
+    older = [request(f"older{i}", PROMPT[8 * i :][:8], 30) for i in range(2)]
     younger = request("younger", PROMPT * 5, 5, logprobs=0, prompt_logprobs=True)
     engine = build(llama, kv_cache_memory="320KiB", max_num_batched_tokens=16)
     outcome = run(engine, arrivals=[(0, older[0]), (0, older[1]), (8, younger)])["younger"]
     assert engine.stats.preemptions == 1
     assert engine.stats.steps > 8 + 250 / 14 + 5 + 15, "it was not read a second time"
     assert outcome == run(build(llama), [younger])["younger"]
+
+
+def test_of_a_prompt_that_is_cached(llama: Path) -> None:
+    """It is computed again, for nobody has kept its logits; others go on finding it."""
+    engine, wants = build(llama), request("r", PROMPT, 3, logprobs=1, prompt_logprobs=True)
+    first, again = (run(engine, [wants])["r"] for _ in range(2))
+    assert engine.stats.prefix_hits == 0
+    assert again.prompt_logprobs == first.prompt_logprobs
+    run(engine, [request("other", PROMPT, 3)])
+    assert engine.stats.prefix_hits > 0
 
 
 def test_a_replayed_request_tells_of_what_is_new(llama: Path) -> None:
