@@ -27,7 +27,11 @@ Worker = ActorHandle[DrafterWorker]
 
 
 def start_worker(kind: type[DrafterWorker] = DrafterWorker) -> Worker:
-    worker = ray.remote(kind).options(num_cpus=0).remote(ServeConfig.load({}, environ={}))
+    worker = (
+        ray.remote(kind)
+        .options(num_cpus=0)
+        .remote(ServeConfig.load({"speculation.method": "prompt_lookup"}, environ={}))
+    )
     worker.start.remote()
     return worker
 
