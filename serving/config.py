@@ -107,7 +107,7 @@ class SpeculationConfig(_Section):
     )
     max_depth: int = Field(8, ge=1, le=32, description="Longest path of a draft tree.")
     min_path_value: float = Field(
-        0.15, ge=0, lt=1, description="Nodes less likely than this to be accepted are not verified."
+        0.05, ge=0, lt=1, description="Nodes less likely than this to be accepted are not verified."
     )
     min_level_reach: float = Field(
         0.25,
