@@ -32,7 +32,7 @@ TEXTS = range(100, 106)
 
 
 def serve_config(model: Path, head: Path, method: str) -> ServeConfig:
-    speculation = {"method": method, "head": str(head), "beam": 1, "max_depth": STEPS}
+    speculation = {"method": method, "head": str(head), "beam": 1, "max_depth": STEPS, "min_level_reach": 0.0}
     engine = {"num_threads": 1, "kv_cache_memory": "1MiB"}
     return ServeConfig.model_validate(
         {"model": str(model), "dtype": "float32", "engine": engine, "speculation": speculation}
