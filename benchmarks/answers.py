@@ -69,6 +69,15 @@ class Answer:
         return (self.num_tokens - 1) / (self.last_s - self.first_s)
 
 
+def total_stats(answers: Sequence[Answer]) -> SpeculationStats:
+    """Over all decode steps of all answers."""
+    total = SpeculationStats()
+    for answer in answers:
+        if answer.stats is not None:
+            total.add(answer.stats)
+    return total
+
+
 @dataclass(frozen=True, slots=True)
 class Wave:
     """Prompts that were sent together. window: from the last first token to the first end, while all of them

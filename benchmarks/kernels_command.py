@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from benchmarks.parsing import add_parser
+
 
 def add_command(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_parser(
+        commands,
         "kernels",
         help="linear layers by number of rows: CPU kernels against torch",
         description="Times all linear layers of one forward with random weights of the model's shapes.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.set_defaults(run=lambda parsed, arguments: _run(parsed))
     parser.add_argument("--model", default="default", help="as in the service's settings")

@@ -6,14 +6,16 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from benchmarks.parsing import add_parser
+
 
 def add_command(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_parser(
+        commands,
         "prefix",
         help="time to first token with a prefix that is cached, and without",
         description="Sends pairs of requests that share a prefix to an engine in this process: the first "
         "computes it, the second finds it. Times include the drafter's first look at the prompt.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.set_defaults(run=_run)
     parser.add_argument("--model", default="default", help="as in the service's settings")

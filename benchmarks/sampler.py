@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.answers import Prompt, Window
 from benchmarks.errors import BenchmarkError
 from benchmarks.in_process import InProcess
+from benchmarks.parsing import given
 from benchmarks.report import Row, write_report
 from benchmarks.table import number, percent, render
 from serving.config import ServeConfig
@@ -50,8 +51,7 @@ def run(options: argparse.Namespace, arguments: list[str]) -> None:
     header = ["sampling", "step ms", "choosing tokens ms", "share", "target"]
     print(render(f"{options.requests} requests at once", header, lines))
     if options.json is not None:
-        written = {k: str(v) for k, v in vars(options).items() if k != "run" and v is not None}
-        write_report(options.json, arguments, written, rows)
+        write_report(options.json, arguments, given(options), rows)
 
 
 def _prompt(index: int, vocabulary: int) -> Prompt:

@@ -6,13 +6,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from benchmarks.parsing import add_parser
+
 
 def add_command(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_parser(
+        commands,
         "sampler",
         help="share of a step that choosing tokens takes, by sampling parameters",
         description="Decodes a batch in process, drafted as the service would, with each kind in turn.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.set_defaults(run=_run)
     add = parser.add_argument

@@ -216,12 +216,13 @@ class ServeConfig(_Section):
     def _settle_drafting(self) -> Self:
         """Nobody behind this point meets method `auto`, or a head's method without a head."""
         settings = self.speculation
-        head = settings.head
-        if head is None and settings.method in ("auto", "eagle3") and self.model == DEFAULT:
-            head = None if settings.draft_model and settings.method == "auto" else DEFAULT
-        method = settings.method
+        method, head = settings.method, settings.head
+        if method == "auto" and settings.draft_model is not None:
+            method = "draft_model"
+        if head is None and method in ("auto", "eagle3") and self.model == DEFAULT:
+            head = DEFAULT
         if method == "auto":
-            method = "eagle3" if head else "draft_model" if settings.draft_model else "prompt_lookup"
+            method = "eagle3" if head else "prompt_lookup"
         if method in ("eagle3", "eagle") and head is None:
             raise ValueError(f"speculation.method {method} needs a speculation.head")
         settled = settings.model_copy(update={"method": method, "head": head})

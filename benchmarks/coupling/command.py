@@ -6,17 +6,18 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from benchmarks.parsing import add_parser, check_questions
 from benchmarks.questions import FORMAT
 from benchmarks.speed.options import TASKS
 
 
 def add_command(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_parser(
+        commands,
         "coupling",
         help="tau of sampled requests: drafts with and without the target's noise",
         description="Samples every question with the same seed, drafted by the head alone: without the noise "
         "that the target draws with, and with it. Greedy decoding is what coupling can hope for.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.set_defaults(run=lambda parsed, arguments: _run(parser, parsed, arguments))
     add = parser.add_argument
@@ -35,8 +36,7 @@ def add_command(commands: Any) -> None:
 
 
 def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace, arguments: list[str]) -> None:
-    if parsed.questions is None:
-        parser.error(f"--questions is required: {FORMAT}")
+    check_questions(parser, parsed.questions)
     from benchmarks.coupling.run import run  # torch: not for --help
 
     run(parsed, arguments)

@@ -9,10 +9,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from benchmarks.answers import Answer, Prompt
+from benchmarks.answers import Answer, Prompt, total_stats
 from benchmarks.errors import BenchmarkError
 from benchmarks.figure import Lines, draw
 from benchmarks.in_process import InProcess
+from benchmarks.parsing import given
 from benchmarks.questions import read_questions
 from benchmarks.report import Row, write_report
 from benchmarks.speed.asked import ask
@@ -66,8 +67,7 @@ def run(options: argparse.Namespace, arguments: list[str]) -> None:
     rows = _rows(answers)
     _print(rows)
     if options.json is not None:
-        written = {k: str(v) for k, v in vars(options).items() if k != "run" and v is not None}
-        write_report(options.json, arguments, written, rows)
+        write_report(options.json, arguments, given(options), rows)
     if options.figure is not None:
         draw([_by_depth(rows, temperature) for temperature in options.temperatures], options.figure)
 
@@ -110,24 +110,25 @@ def _prompts(options: argparse.Namespace, system: InProcess) -> list[Prompt]:
 
 
 def _check_same(answers: dict[Trial, list[Answer]]) -> None:
-    for trial, given in answers.items():
-        plain = answers[Trial(trial.method if trial.spread is None else UNCOUPLED, trial.temperature, None)]
-        differ = sum(a.token_ids != b.token_ids for a, b in zip(given, plain, strict=True))
+    for trial, coupled in answers.items():
+        if trial.method != COUPLED:
+            continue
+        uncoupled = answers[Trial(UNCOUPLED, trial.temperature, None)]
+        differ = sum(a.token_ids != b.token_ids for a, b in zip(coupled, uncoupled, strict=True))
         if differ:
             raise BenchmarkError(f"{trial.name} at temperature {trial.temperature}: {differ} answers differ")
 
 
 def _rows(answers: dict[Trial, list[Answer]]) -> list[Row]:
-    totals = {trial: _total(given) for trial, given in answers.items()}
+    totals = {trial: _counted(each) for trial, each in answers.items()}
     return [_row(trial, total, totals) for trial, total in totals.items()]
 
 
 def _row(trial: Trial, total: SpeculationStats, totals: dict[Trial, SpeculationStats]) -> Row:
     recovered = None
     if trial.method == COUPLED:
-        lost = totals[Trial(GREEDY, 0.0, None)].tau - (
-            uncoupled := totals[Trial(UNCOUPLED, trial.temperature, None)].tau
-        )
+        uncoupled = totals[Trial(UNCOUPLED, trial.temperature, None)].tau
+        lost = totals[Trial(GREEDY, 0.0, None)].tau - uncoupled
         recovered = (total.tau - uncoupled) / lost if lost > 0 else None
     special = {
         "temperature": trial.temperature,
@@ -139,11 +140,8 @@ def _row(trial: Trial, total: SpeculationStats, totals: dict[Trial, SpeculationS
     return Row(SECTION, ALL_TASKS, trial.name, 1, tau=total.tau, identical=1.0, special=special)
 
 
-def _total(answers: Sequence[Answer]) -> SpeculationStats:
-    total = SpeculationStats()
-    for answer in answers:
-        if answer.stats is not None:
-            total.add(answer.stats)
+def _counted(answers: Sequence[Answer]) -> SpeculationStats:
+    total = total_stats(answers)
     if not total.steps:
         raise BenchmarkError("the answers are too short to speculate in")
     return total

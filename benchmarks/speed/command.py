@@ -5,25 +5,24 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from benchmarks.questions import FORMAT
+from benchmarks.parsing import add_parser, check_questions
 from benchmarks.speed.options import Options, add_options
 
 
 def add_command(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_parser(
+        commands,
         "speed",
         help="plain and speculative decoding and transformers, in turns",
-        description="Measures plain decoding, prompt-lookup speculation and transformers' `generate`: "
-        "the engine in this process, and the whole service on Ray over HTTP.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Measures plain decoding, prompt lookup, EAGLE-3 and transformers' `generate`: the "
+        "engine in this process, and the whole service on Ray over HTTP.",
     )
     parser.set_defaults(run=lambda parsed, arguments: _run(parser, parsed, arguments))
     add_options(parser)
 
 
 def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace, arguments: list[str]) -> None:
-    if parsed.questions is None:
-        parser.error(f"--questions is required: {FORMAT}")
+    check_questions(parser, parsed.questions)
     from benchmarks.speed.run import run  # torch: not for --help
 
     run(Options.of(parsed), arguments)

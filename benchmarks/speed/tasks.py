@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.answers import Answer, Method
+from benchmarks.answers import Answer, Method, total_stats
 from benchmarks.report import Row
 from benchmarks.speed.asked import Asked
 from benchmarks.speed.identity import Comparer, Outcome
 from benchmarks.speed.rotation import rotated
 from benchmarks.stats import Estimate, paired_ratio
-from serving.types import SpeculationStats
 
 SECTION = "tasks"
 ALL_TASKS = "all"
@@ -122,8 +121,5 @@ def _median(repeats: list[Answer], rate: Callable[[Answer], float | None]) -> fl
 
 def tau(answers: Sequence[Answer]) -> float | None:
     """Over all decode steps of all answers; None where none were counted."""
-    total = SpeculationStats()
-    for answer in answers:
-        if answer.stats is not None:
-            total.add(answer.stats)
+    total = total_stats(answers)
     return total.tau if total.steps else None

@@ -13,7 +13,7 @@ from torch import Tensor
 from serving.drafting.messages import Extend
 from serving.engine.features import from_wire
 from serving.models.decoder import Attend
-from serving.models.linear import Draws, Likeliest
+from serving.models.linear import LinearOps
 
 
 class DraftNetwork(Protocol):
@@ -22,15 +22,15 @@ class DraftNetwork(Protocol):
     @property
     def target_ids(self) -> Tensor: ...
 
+    @property
+    def ops(self) -> LinearOps: ...
+
     def forward(self, token_ids: Tensor, hidden: Tensor, attend: Attend) -> Tensor:
         """token_ids int64 [rows], hidden [rows, d] -> [rows, d]: gives logits, and is fed back."""
         ...
 
-    def likeliest(self, hidden: Tensor, count: int, draws: Draws | None) -> Likeliest:
-        """The `count` likeliest of each row's next tokens, as ids of the draft vocabulary.
-
-        draws: the noise that the target will draw them with, if it is to be taken into account.
-        """
+    def logits(self, hidden: Tensor) -> Tensor:
+        """float32 [rows, draft_vocab], valid until the next call."""
         ...
 
 

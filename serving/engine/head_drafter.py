@@ -151,10 +151,14 @@ class HeadDrafter(Drafter):
     def _offer(self, level: list[tuple[_Growing, list[int]]], hidden: Tensor, depth: int) -> None:
         """Children, at `depth`, of every node of the level, from its output."""
         rows = [each.hidden_row[node] for each, nodes in level for node in nodes]
+        network = self._network
+        logits = network.logits(_chosen(hidden, rows))
         draws = None if self._spread is None else _draws(level, depth, self._spread)
-        top = self._network.likeliest(_chosen(hidden, rows), self._growth.width, draws)
+        if draws is not None:
+            network.ops.couple(logits, network.target_ids, draws)
+        top = network.ops.likeliest(logits, self._growth.width)
         log_q = top.log_probs.cpu().numpy()
-        token_ids = self._network.target_ids[top.ids].cpu().numpy()
+        token_ids = network.target_ids[top.ids].cpu().numpy()
         start = 0
         for each, nodes in level:
             end = start + len(nodes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from serving.models.decoder import Attend, Decoder
-from serving.models.linear import Draws, Likeliest
+from serving.models.linear import LinearOps
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,10 @@ class DraftModel:
     decoder: Decoder
     target_ids: Tensor
 
+    @property
+    def ops(self) -> LinearOps:
+        return self.decoder.ops
+
     def forward(self, token_ids: Tensor, hidden: Tensor | None, attend: Attend) -> Tensor:
         """token_ids int64 [rows] -> the residual stream [rows, d]. A model needs no hidden state."""
         return self.decoder.forward(token_ids.clamp(max=len(self.target_ids) - 1), attend)
@@ -28,9 +32,3 @@ class DraftModel:
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 [rows, len(target_ids)], valid until the next call."""
         return self.decoder.logits(hidden)[:, : len(self.target_ids)]
-
-    def likeliest(self, hidden: Tensor, count: int, draws: Draws | None) -> Likeliest:
-        logits = self.logits(hidden)
-        if draws is not None:
-            self.decoder.ops.couple(logits, self.target_ids, draws)
-        return self.decoder.ops.likeliest(logits, count)

@@ -11,7 +11,7 @@ from torch import Tensor
 from serving.models.decoder import Attend
 from serving.models.heads.layer import HeadLayer
 from serving.models.heads.weights import HeadWeights
-from serving.models.linear import Draws, Likeliest, Linear, LinearOps
+from serving.models.linear import Linear, LinearOps
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,3 @@ class EagleHead:
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 [rows, vocab], valid until the next call."""
         return self.ops.norm_logits(hidden, None, self.lm_head)
-
-    @torch.inference_mode()
-    def likeliest(self, hidden: Tensor, count: int, draws: Draws | None) -> Likeliest:
-        logits = self.logits(hidden)
-        if draws is not None:
-            self.ops.couple(logits, self.target_ids, draws)
-        return self.ops.likeliest(logits, count)

@@ -13,7 +13,7 @@ from serving.models.heads.config import HeadConfig
 from serving.models.heads.layer import HeadLayer
 from serving.models.heads.vocabulary import sayable, target_ids
 from serving.models.heads.weights import HeadWeights
-from serving.models.linear import Draws, Likeliest, Linear, LinearOps
+from serving.models.linear import Linear, LinearOps
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,3 @@ class Eagle3Head:
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 [rows, draft_vocab], valid until the next call."""
         return self.ops.norm_logits(hidden, None if self.norm_output else self.norm, self.lm_head)
-
-    @torch.inference_mode()
-    def likeliest(self, hidden: Tensor, count: int, draws: Draws | None) -> Likeliest:
-        logits = self.logits(hidden)
-        if draws is not None:
-            self.ops.couple(logits, self.target_ids, draws)
-        return self.ops.likeliest(logits, count)
