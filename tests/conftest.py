@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +44,8 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
     """One local Ray for the whole session, as large as the machine that the service must fit: two CPUs."""
+    # Serve kills a proxy that is not up after three times this long: a busy machine needs longer than 5 s.
+    os.environ["RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S"] = "60"
     import ray
 
     ray.init(

@@ -118,7 +118,7 @@ class Verifier:
                     if (stream := self._streams.get(delta.request_id)) is not None:
                         stream.put(delta)
         except Exception as error:
-            logger.error("the engine process is lost: %s", str(error).partition("\n")[0])
+            logger.error("the engine process is lost: %s", error)  # Ray names the exit code and the signal
             self._lost = error
             for stream in self._streams.values():
                 stream.fail(GenerationError("the verifier lost its engine while it was generating"))

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from cluster_log import alarms
 from deployed import HOST, Deployed, deploy
 from ray import serve
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails says what the cluster's processes logged meanwhile."""
+    report = yield
+    if report.failed:
+        report.sections.append(("the cluster's log", alarms(since=call.start - 5)))
+    return report
 
 
 @pytest.fixture(scope="session")

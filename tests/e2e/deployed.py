@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import openai
@@ -49,21 +48,10 @@ class Deployed:
 
 def deploy(port: int, name: str, settings: dict[str, Any]) -> Deployed:
     """Returns when the application serves."""
-    try:
-        serve.run(build(settings), name=name, route_prefix=f"/{name}")
-    except RuntimeError as error:
-        raise RuntimeError(f"{error}\n{_last_words()}") from error
+    serve.run(build(settings), name=name, route_prefix=f"/{name}")
     deployed = Deployed(name, f"http://{HOST}:{port}/{name}", settings["served_model_name"])
     eventually(lambda: _is_ready(deployed))
     return deployed
-
-
-def _last_words(characters: int = 1500) -> str:
-    """What processes of the session wrote to stderr that is not of the ordinary, the latest first."""
-    logs = Path("/tmp/ray/session_latest/logs")
-    files = sorted(logs.glob("worker-*.err"), key=lambda file: -file.stat().st_mtime)
-    texts = [(file.name, file.read_text(errors="replace")[-characters:]) for file in files]
-    return "\n".join(f"{name}:\n{text}" for name, text in texts if "rror" in text or "Fatal" in text)
 
 
 def _is_ready(deployed: Deployed) -> bool:
