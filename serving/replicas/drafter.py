@@ -1,11 +1,11 @@
-"""A drafter replica: starts a worker and hands out its handle; the data path goes past it."""
+"""A drafter replica: starts a worker and hands out its name; the data path goes past it."""
 
 from __future__ import annotations
 
 import asyncio
+import uuid
 
 from ray import serve
-from ray.actor import ActorHandle
 
 from serving.config import ServeConfig
 from serving.logs import configure_logging
@@ -23,14 +23,19 @@ class DrafterPool:
         self, config: ServeConfig
     ) -> None:
         configure_logging(config.log_level)
+        self._name = f"drafter-{uuid.uuid4().hex}"
         self._worker = start_worker(
-            DrafterWorker, config, bundle=drafter_bundle(config), environment=drafter_environment(config)
+            DrafterWorker,
+            config,
+            bundle=drafter_bundle(config),
+            environment=drafter_environment(config),
+            name=self._name,
         )
         await started(self._worker)
 
-    async def lease(self) -> ActorHandle[DrafterWorker]:
-        """The worker of this replica."""
-        return self._worker
+    async def lease(self) -> str:
+        """The name of this replica's worker."""
+        return self._name
 
     async def check_health(self) -> None:
         """Raises ActorDiedError when the worker is gone: Serve then restarts the replica at once."""

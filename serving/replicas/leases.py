@@ -13,6 +13,7 @@ from ray.exceptions import RayError
 from ray.serve.handle import DeploymentHandle
 
 from serving.replicas.drafter_worker import DrafterWorker
+from serving.replicas.workers import named_worker
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +26,8 @@ ANSWER_TIMEOUT_S = 5.0
 def leased_workers(pool: DeploymentHandle[Any]) -> list[ActorHandle[DrafterWorker]]:
     """The workers of all drafter replicas that answer now. Blocks; raises when the pool cannot be asked."""
     answers = pool.broadcast("lease").results(timeout_s=ANSWER_TIMEOUT_S, return_exceptions=True)
-    return [worker for worker in answers if isinstance(worker, ActorHandle)]
+    workers = (_found(name) for name in answers if isinstance(name, str))
+    return [worker for worker in workers if worker is not None]
 
 
 class LeaseKeeper:
@@ -64,6 +66,13 @@ class LeaseKeeper:
         except Exception as error:  # whatever Serve raises while it restarts: the next round asks again
             logger.warning("no drafter could be leased: %s", error)
             return []
+
+
+def _found(name: str) -> ActorHandle[DrafterWorker] | None:
+    try:
+        return named_worker(name)
+    except ValueError:  # it has died since
+        return None
 
 
 def _answers(worker: ActorHandle[DrafterWorker]) -> bool:

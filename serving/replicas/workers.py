@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 # What the replica itself reserves: it only moves messages.
 FRONT_CPUS = 0.05
+# Of the workers' names: replicas of one cluster may belong to different Ray jobs.
+NAMESPACE = "canopy"
 
 Worker = TypeVar("Worker")
 
@@ -52,21 +54,38 @@ def _bundle(cpus: float, gpus: float) -> dict[str, float]:
 
 
 def start_worker(
-    worker: type[Worker], *args: Any, bundle: dict[str, float], environment: dict[str, str]
+    worker: type[Worker],
+    *args: Any,
+    bundle: dict[str, float],
+    environment: dict[str, str],
+    name: str | None = None,
 ) -> ActorHandle[Worker]:
     """Start an actor of class `worker` in bundle 1 of the calling replica's placement group.
 
-    `bundle` is what it may use of that bundle. Returns at once; the actor dies with this replica.
+    `bundle` is what it may use of that bundle, `name` what others find it by (see `named_worker`). Returns at
+    once; the actor dies with this replica.
     """
     group = ray.util.get_current_placement_group()
     assert group is not None
     actor = ray.remote(worker).options(
         num_cpus=bundle["CPU"],
         num_gpus=bundle.get("GPU", 0),
+        name=name,
+        namespace=NAMESPACE,
         scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=1),
         runtime_env={"env_vars": environment},
     )
     return cast("ActorHandle[Worker]", actor.remote(*args))
+
+
+def named_worker(name: str) -> ActorHandle[Any]:
+    """A worker of any replica of this cluster. Blocks. Raises ValueError when there is none of this name.
+
+    Names travel between replicas instead of handles: a handle inside an answer makes its receiver a borrower
+    of the sender's references, and Ray 2.60 can abort the receiver's process when the sender dies meanwhile
+    (the check `owned_by_us_` in its reference counter).
+    """
+    return ray.get_actor(name, NAMESPACE)
 
 
 def shared_environment(config: ServeConfig) -> dict[str, str]:

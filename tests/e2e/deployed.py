@@ -14,6 +14,7 @@ import ray
 from ray import serve
 
 from serving.app import build
+from serving.replicas.workers import named_worker
 
 HOST = "127.0.0.1"
 
@@ -39,7 +40,7 @@ class Deployed:
         self._handle("Verifier").check_integrity.remote().result(timeout_s=30)
 
     def drafter_pid(self) -> int:
-        worker = self._handle("DrafterPool").lease.remote().result(timeout_s=30)
+        worker = named_worker(self._handle("DrafterPool").lease.remote().result(timeout_s=30))
         return ray.get(worker.__ray_call__.remote(lambda _: os.getpid()))
 
     def _handle(self, deployment: str) -> Any:
