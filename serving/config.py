@@ -7,6 +7,7 @@ key=value`, or from environment variables `CANOPY_<SECTION>_<FIELD>` (`CANOPY_MO
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -29,6 +30,7 @@ DEFAULT = "default"
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(parse_list)]
 TreePaths = tuple[tuple[int, ...], ...]
+Schedule = tuple[tuple[int, int, int], ...]
 Home = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
@@ -102,8 +104,20 @@ class SpeculationConfig(_Section):
     placement: Literal["pool", "colocated"] = Field(
         "pool", description="Drafters as replicas, or in the verifier."
     )
-    num_speculative_tokens: int = Field(
-        5, ge=0, le=255, description="m: draft tokens verified per sequence and step."
+    mode: Literal["auto", "fixed", "schedule", "off"] | None = Field(
+        None,
+        description="How m, the draft tokens verified per sequence and step, is chosen. `auto`: in every "
+        "step, by what they are worth and what they cost; `fixed`: num_speculative_tokens; `schedule`: "
+        "num_speculative_tokens_per_batch_size; `off`: none. None: by which of these is set, else auto.",
+    )
+    num_speculative_tokens: int | None = Field(None, ge=0, le=255, description="m of mode fixed.")
+    num_speculative_tokens_per_batch_size: Annotated[Schedule | None, BeforeValidator(parse_list)] = Field(
+        None,
+        description="m of mode schedule: entries [first, last, m] for so many sequences that decode, both "
+        "ends included; between two entries the lower one holds.",
+    )
+    max_num_speculative_tokens: int = Field(
+        32, ge=1, le=255, description="The most draft tokens of a sequence in mode auto."
     )
     max_depth: int = Field(8, ge=1, le=32, description="Longest path of a draft tree.")
     min_path_value: float = Field(
@@ -139,9 +153,36 @@ class SpeculationConfig(_Section):
             raise ValueError("prompt_lookup_min must not exceed prompt_lookup_max")
         if self.method == "auto" and self.head is not None and self.draft_model is not None:
             raise ValueError("there are a head and a draft_model: say which by method")
+        if self.mode == "fixed" and self.num_speculative_tokens is None:
+            raise ValueError("mode fixed needs num_speculative_tokens")
+        if self.mode == "schedule" and self.num_speculative_tokens_per_batch_size is None:
+            raise ValueError("mode schedule needs num_speculative_tokens_per_batch_size")
         if self.method == "draft_model" and self.draft_model is None:
             raise ValueError("method draft_model needs a draft_model")
         return self
+
+    @property
+    def chosen_mode(self) -> Literal["auto", "fixed", "schedule", "off"]:
+        """`mode`, or what the other settings say."""
+        if self.mode is not None:
+            return self.mode
+        if self.num_speculative_tokens_per_batch_size is not None:
+            return "schedule"
+        return "auto" if self.num_speculative_tokens is None else "fixed"
+
+    @field_validator("num_speculative_tokens_per_batch_size")
+    @classmethod
+    def _check_schedule(cls, entries: Schedule | None) -> Schedule | None:
+        if entries is not None and not entries:
+            raise ValueError("there must be at least one entry")
+        ordered = sorted(entries or ())
+        for first, last, m in ordered:
+            if not 1 <= first <= last or not 0 <= m <= 255:
+                raise ValueError(f"[{first}, {last}, {m}] is not [first, last, m] with 1 <= first <= last")
+        for (_, last, _), (first, _, _) in pairwise(ordered):
+            if first <= last:
+                raise ValueError(f"two entries are for {first} sequences")
+        return entries
 
     @field_validator("static_tree")
     @classmethod

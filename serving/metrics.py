@@ -163,7 +163,8 @@ class StepReport:
 
     kv_usage in 0..1; phase_seconds by name (schedule, draft, forward, ...); accepted_per_position[d]:
     sequences whose draft token at depth d + 1 was accepted; drafter_failures by reason (missing, unknown);
-    prefix_queries, prefix_hits in tokens.
+    prefix_queries, prefix_hits in tokens. price: path value that is just worth a row of verification.
+    step_seconds: of the step without drafting. predicted_*: by the choice of m, None where it does not.
     """
 
     running: int = 0
@@ -179,6 +180,11 @@ class StepReport:
     accepted_per_position: Sequence[int] = ()
     drafter_failures: Mapping[str, int] = field(default_factory=dict)
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
+    price: float = 0.0
+    committed_tokens: int = 0
+    step_seconds: float = 0.0
+    predicted_tokens: float | None = None
+    predicted_seconds: float | None = None
 
 
 class EngineMetrics:

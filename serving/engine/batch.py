@@ -97,8 +97,8 @@ class Packer:
         bucket: Callable[[int], int] = exact,
         scratch_slot: int = 0,
     ) -> None:
-        self.block_size = block_size
-        self._bucket, self._scratch_slot = bucket, scratch_slot
+        self.block_size, self.scratch_slot = block_size, scratch_slot
+        self._bucket = bucket
         # token_ids, positions, slots, parents, logical slot, sequence of the row, logit_rows
         self._rows = np.zeros((7, max_rows), np.int32)
         # row_start, num_new, context, is_chain, logit_start, done (always 0)
@@ -158,7 +158,7 @@ class Packer:
         row_start, num_new, context, is_chain, logit_start, done = self._seqs[:, :seqs]
         padded = self._bucket(rows)
         token_ids[rows:padded] = positions[rows:padded] = 0
-        slots[rows:padded] = self._scratch_slot
+        slots[rows:padded] = self.scratch_slot
         return Batch(
             token_ids[:padded],
             positions[:padded],

@@ -15,6 +15,7 @@ from serving.drafting.base import DraftChannel
 from serving.engine.attention.base import kv_bytes_per_token
 from serving.engine.batch import Buckets, Packer, exact
 from serving.engine.blocks import BlockManager
+from serving.engine.controllers import Controllers
 from serving.engine.engine import Engine
 from serving.engine.features import FeatureCache
 from serving.engine.head import HeadFiles, build_features, drafting_fingerprint, uses_features
@@ -23,6 +24,7 @@ from serving.engine.runner import ModelRunner
 from serving.engine.scheduler import Scheduler
 from serving.engine.sequence import Sequence
 from serving.engine.speculator import Speculator
+from serving.engine.step_profile import step_profile
 from serving.errors import ConfigError
 from serving.metrics import EngineMetrics
 from serving.models.architecture import Architecture
@@ -90,7 +92,13 @@ def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation:
         blocks.num_blocks,
         config.engine.block_size,
     )
-    return Engine(card, runner, scheduler, packer, speculator, EngineMetrics(config.model_name))
+    metrics = EngineMetrics(config.model_name)
+    controllers = Controllers(
+        lambda: step_profile(config.cache_dir, architecture, placement, runner, packer, scheduler)
+    )
+    engine = Engine(card, runner, scheduler, packer, speculator, controllers, metrics)
+    engine.choose_m(config.speculation)
+    return engine
 
 
 def _load_decoder(folder: Path, architecture: Architecture, placement: Placement) -> Decoder:

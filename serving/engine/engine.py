@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from serving.config import SpeculationConfig
 from serving.engine.batch import Packer
 from serving.engine.prefix_cache import PrefixCounts
 from serving.engine.runner import ModelRunner
@@ -19,8 +21,13 @@ from serving.engine.timing import StepTimes
 from serving.engine.verification import Verification, no_tree
 from serving.metrics import EngineMetrics, StepReport
 from serving.spec.accept import VerifyResult, cut
+from serving.spec.controller import Choice, Controller, ScheduledController, StepOutcome
+from serving.spec.cost import StepLoad
+from serving.spec.tree import DraftTree
 from serving.types import FinishReason, GenerationRequest, ModelCard, SpeculationStats, TokenDelta
 
+# Committed tokens of a sequence that a drafter is sent with its next tree.
+USUALLY_FED = 8
 NON_FINITE = "the model produced logits that are not finite for this request"
 
 
@@ -60,6 +67,7 @@ class Engine:
         scheduler: Scheduler,
         packer: Packer,
         speculator: Speculator | None,
+        controllers: Callable[[SpeculationConfig], Controller],
         metrics: EngineMetrics,
     ) -> None:
         self._card = card
@@ -67,11 +75,15 @@ class Engine:
         self._scheduler = scheduler
         self._packer = packer
         self._speculator = speculator
+        self._controllers = controllers
+        self._controller: Controller = ScheduledController.fixed(0)
         self._metrics = metrics
         self._sampler = Sampler()
         self._seq_ids = itertools.count()
         self._ended: list[TokenDelta] = []
         self._asking_s = 0.0
+        self._committed_at: float | None = None  # by the last step; None: there was nothing to do since
+        self.last_report = StepReport()
         self.stats = EngineStats()
 
     def card(self) -> ModelCard:
@@ -99,6 +111,11 @@ class Engine:
             return
         self._scheduler.add(Sequence.create(next(self._seq_ids), request))
 
+    def choose_m(self, settings: SpeculationConfig) -> None:
+        """From the next step on, choose m as the settings say. Without a drafter it stays 0."""
+        if self._speculator is not None:
+            self._controller = self._controllers(settings)
+
     def abort(self, request_id: str) -> None:
         """End a request wherever it is; unknown ids are ignored."""
         seq = self._scheduler.abort(request_id)
@@ -115,13 +132,17 @@ class Engine:
         deltas, self._ended = self._ended, []
         if not self._scheduler.has_work:
             return deltas
+        began = self._committed_at or time.perf_counter()
         times = StepTimes()
         with times.measure("schedule"):
-            plan = self._scheduler.schedule(self._draft_cap)
+            plan = self._scheduler.schedule(self._speculator.asked if self._speculator else no_drafts)
             self._forget(plan.preempted)
         drafts = self._take_drafts(plan, times)
-        trees = drafts.trees
         with times.measure("schedule"):
+            prefill_tokens = sum(chunk.length for chunk in plan.prefills)
+            load = _load_of([decode.seq for decode in plan.decodes], prefill_tokens)
+            choice = self._controller.choose(drafts.trees, load)
+            trees = [tree[:size] for tree, size in zip(drafts.trees, choice.sizes, strict=True)]
             batch = self._packer.pack(plan, trees)
         with times.measure("forward"):
             logits = self._runner.forward(batch)
@@ -134,15 +155,18 @@ class Engine:
         with times.measure("output"):
             verification.keep_prompt_logprobs()
             deltas += self._commit(plan, verification, results, speculation)
+        self._committed_at = time.perf_counter()
+        committed = sum(len(result.token_ids) for result in results)
+        outcome = _outcome(load, trees, committed, self._committed_at - began, drafts, times)
+        self._controller.observe(outcome)
         self._ask_drafts()
-        self._record(plan, drafts, speculation, times)
+        self._record(plan, drafts, choice, outcome, speculation, times)
+        if not self._scheduler.has_work:
+            self._committed_at = None
         return deltas
 
     def check_integrity(self) -> None:
         self._scheduler.check_integrity()
-
-    def _draft_cap(self, seq: Sequence) -> int:
-        return self._speculator.cap(seq) if self._speculator else 0
 
     def _take_drafts(self, plan: StepPlan, times: StepTimes) -> DraftRound:
         if self._speculator is None:
@@ -229,8 +253,10 @@ class Engine:
         """Ask for the next step's trees. The time counts with theirs."""
         if self._speculator is None:
             return
-        started, running = time.perf_counter(), self._scheduler.running
-        self._speculator.ask((seq, self._scheduler.room(seq) - 1) for seq in running if seq.is_decoding)
+        started = time.perf_counter()
+        decoding = [seq for seq in self._scheduler.running if seq.is_decoding]
+        plan = self._controller.plan(_load_of(decoding, 0))
+        self._speculator.ask(((seq, self._scheduler.room(seq) - 1) for seq in decoding), plan)
         self._asking_s = time.perf_counter() - started
 
     def _forget(self, sequences: list[Sequence] | tuple[Sequence, ...]) -> None:
@@ -238,25 +264,68 @@ class Engine:
             self._speculator.forget(sequences)
 
     def _record(
-        self, plan: StepPlan, drafts: DraftRound, speculation: SpeculationStats, times: StepTimes
+        self,
+        plan: StepPlan,
+        drafts: DraftRound,
+        choice: Choice,
+        outcome: StepOutcome,
+        speculation: SpeculationStats,
+        times: StepTimes,
     ) -> None:
         scheduler = self._scheduler
         prefixes = scheduler.prefixes.take_counts()
         self.stats.add_step(plan, speculation, prefixes, times)
-        self._metrics.observe_step(
-            StepReport(
-                running=scheduler.num_running,
-                waiting=scheduler.num_waiting,
-                kv_usage=scheduler.blocks.usage,
-                preemptions=len(plan.preempted),
-                prefix_queries=prefixes.queries,
-                prefix_hits=prefixes.hits,
-                decoding=len(plan.decodes),
-                drafts=sum(len(tree) > 0 for tree in drafts.trees),
-                draft_tokens=speculation.draft_tokens,
-                accepted_tokens=speculation.accepted_tokens,
-                accepted_per_position=speculation.accepted_per_position,
-                drafter_failures=drafts.failures,
-                phase_seconds=asdict(times),
-            )
+        self.last_report = StepReport(
+            running=scheduler.num_running,
+            waiting=scheduler.num_waiting,
+            kv_usage=scheduler.blocks.usage,
+            preemptions=len(plan.preempted),
+            prefix_queries=prefixes.queries,
+            prefix_hits=prefixes.hits,
+            decoding=len(plan.decodes),
+            drafts=sum(size > 0 for size in choice.sizes),
+            draft_tokens=sum(choice.sizes),
+            accepted_tokens=speculation.accepted_tokens,
+            accepted_per_position=speculation.accepted_per_position,
+            drafter_failures=drafts.failures,
+            phase_seconds=asdict(times),
+            price=self._controller.price,
+            committed_tokens=speculation.committed_tokens,
+            step_seconds=outcome.forward_s + outcome.beside_s,
+            predicted_tokens=choice.tokens,
+            predicted_seconds=choice.seconds,
         )
+        self._metrics.observe_step(self.last_report)
+
+
+def no_drafts(seq: Sequence) -> int:
+    """For an engine without a drafter."""
+    return 0
+
+
+def _load_of(decoding: list[Sequence], prefill_tokens: int) -> StepLoad:
+    return StepLoad(len(decoding), prefill_tokens, sum(seq.num_computed for seq in decoding))
+
+
+def _outcome(
+    load: StepLoad,
+    trees: list[DraftTree],
+    committed: int,
+    elapsed_s: float,
+    drafts: DraftRound,
+    times: StepTimes,
+) -> StepOutcome:
+    # Choosing tokens waits for the network where that runs on another device.
+    forward_s = times.forward + times.sample
+    draft_s = times.draft + times.wire
+    return StepOutcome(
+        load,
+        verified=load.sequences + sum(len(tree) for tree in trees),
+        committed=committed,
+        elapsed_s=elapsed_s,
+        forward_s=forward_s,
+        beside_s=times.total - forward_s - draft_s,
+        draft_s=draft_s,
+        # What catching up after a prompt or a pause takes says nothing of the trees to come.
+        drafted=drafts.asked if drafts.fed <= USUALLY_FED * drafts.asked else 0,
+    )

@@ -135,18 +135,18 @@ def _no_native(a: Architecture, device: torch.device, dtype: torch.dtype) -> str
 
 def _fastest(config: ServeConfig, architecture: Architecture, candidates: list[Placement]) -> Placement:
     """By timing, once per machine and model: a later start must not compute in another precision."""
-    remembered = config.cache_dir / "dtype" / f"{_machine_key(architecture, candidates)}.txt"
+    remembered = config.cache_dir / "dtype" / f"{machine_key(architecture, candidates)}.txt"
     if not remembered.exists():
         fastest = min(candidates, key=lambda placement: _time_linear(architecture, placement))
         try:
-            _remember(remembered, fastest.dtype_name)
+            remember(remembered, fastest.dtype_name)
         except OSError:  # a cache folder that cannot be written costs only the memory
             return fastest
     name = remembered.read_text()
     return next(placement for placement in candidates if placement.dtype_name == name)
 
 
-def _remember(path: Path, text: str) -> None:
+def remember(path: Path, text: str) -> None:
     """Whoever is first decides for all, and nobody reads half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile("w", dir=path.parent) as file:
@@ -156,7 +156,7 @@ def _remember(path: Path, text: str) -> None:
             os.link(file.name, path)
 
 
-def _machine_key(architecture: Architecture, candidates: list[Placement]) -> str:
+def machine_key(architecture: Architecture, candidates: list[Placement]) -> str:
     ways = [(p.dtype_name, p.threads, p.kernels is not None) for p in candidates]
     parts = (architecture, ways, platform.machine(), cpu_features())
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

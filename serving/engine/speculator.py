@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,12 @@ from serving.drafting.base import DraftChannel
 from serving.drafting.messages import Close, Extend, Open, Proposal, Propose, SeqKey
 from serving.engine.scheduler import Decode
 from serving.engine.sequence import Sequence
+from serving.spec.controller import DraftPlan
 from serving.spec.tree import DraftTree
 
 NOTHING = Proposal((), (), 0.0)
+# Committed tokens that a drafter is sent in one step, unless a single sequence has more.
+MAX_FED = 512
 
 SequenceFeatures = Callable[[Sequence, int, int], NDArray[Any]]
 """(sequence, start, end) -> features of positions start .. end - 1 for the wire."""
@@ -26,12 +30,23 @@ SequenceFeatures = Callable[[Sequence, int, int], NDArray[Any]]
 class DraftRound:
     """Trees of one step, one per decode and possibly empty.
 
-    compute_s: the drafter's own time. failures: sequences that asked and got no usable tree, by reason.
+    compute_s: the drafter's own time. asked: sequences that trees were asked for; fed: committed tokens that
+    the drafter was sent with that. failures: sequences that got no usable tree, by reason.
     """
 
     trees: list[DraftTree]
     compute_s: float = 0.0
+    asked: int = 0
+    fed: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
+
+
+class _Asked(NamedTuple):
+    """missing: committed tokens that the drafter has not been told."""
+
+    seq: Sequence
+    nodes: int
+    missing: int
 
 
 class Speculator:
@@ -55,31 +70,36 @@ class Speculator:
         self._incarnation, self._fingerprint = incarnation, fingerprint
         self._vocab_size = vocab_size
         self._features = features
-        self._asked: dict[int, Sequence] = {}
+        self._asked: dict[int, _Asked] = {}
         self._opened: set[int] = set()  # sequences that a drafter has heard of
 
-    def cap(self, seq: Sequence) -> int:
-        """m: the most draft tokens worth verifying for this sequence in one step."""
-        own = seq.request.params.num_speculative_tokens
-        limit = self._config.num_speculative_tokens
-        return limit if own is None else min(limit, own)
+    def asked(self, seq: Sequence) -> int:
+        """The most draft tokens that were asked for this sequence."""
+        asked = self._asked.get(seq.seq_id)
+        return asked.nodes if asked else 0
 
-    def ask(self, sequences: Iterable[tuple[Sequence, int]]) -> None:
-        """Request trees of up to `room` tokens for sequences that decode in the next step."""
-        wanted = [(seq, min(room, self.cap(seq))) for seq, room in sequences]
-        wanted = [(seq, nodes) for seq, nodes in wanted if nodes > 0]
-        self._asked = {seq.seq_id: seq for seq, _ in wanted}
+    def ask(self, sequences: Iterable[tuple[Sequence, int]], plan: DraftPlan) -> None:
+        """Request trees of up to `room` tokens for sequences that decode in the next step.
+
+        A drafter that has missed much, be it a prompt or a pause, is told of a few sequences at a time: all
+        of them wait for their trees together.
+        """
+        wanted = [_asked(seq, min(room, plan.nodes)) for seq, room in sequences]
+        wanted = [asked for asked in wanted if asked.nodes > 0]
+        if plan.sequences < len(wanted) or sum(asked.missing for asked in wanted) > MAX_FED:
+            wanted = _least_missing(wanted, plan.sequences)
+        self._asked = {asked.seq.seq_id: asked for asked in wanted}
         if not wanted:
             return
-        opens = [self._open(seq) for seq, _ in wanted if seq.num_drafted == 0]
+        opens = [self._open(asked.seq) for asked in wanted if asked.seq.num_drafted == 0]
         propose = Propose(
-            extends=tuple(self._extend(seq) for seq, _ in wanted),
-            max_nodes=tuple(nodes for _, nodes in wanted),
-            max_depth=tuple(min(nodes, self._config.max_depth) for _, nodes in wanted),
-            price=self._config.min_path_value,
+            extends=tuple(self._extend(asked.seq) for asked in wanted),
+            max_nodes=tuple(asked.nodes for asked in wanted),
+            max_depth=tuple(min(asked.nodes, self._config.max_depth) for asked in wanted),
+            price=plan.price,
         )
         self._opened.update(message.key.seq_id for message in opens)
-        for seq, _ in wanted:
+        for seq, _, _ in wanted:
             seq.num_drafted = len(seq.token_ids) - 1
         self._channel.submit(opens, propose)
 
@@ -90,10 +110,11 @@ class Speculator:
         arrived = {tree.seq_id: tree for tree in proposal.trees}
         unknown = {key.seq_id for key in proposal.unknown} & asked.keys()
         for seq_id in unknown:
-            asked[seq_id].num_drafted = 0
+            asked[seq_id].seq.num_drafted = 0
         failures = {"unknown": len(unknown), "missing": len(asked.keys() - arrived.keys() - unknown)}
         trees = [self._fitting(arrived, decode) for decode in decodes]
-        return DraftRound(trees, proposal.compute_s, failures)
+        fed = sum(each.missing for each in asked.values())
+        return DraftRound(trees, proposal.compute_s, len(asked), fed, failures)
 
     def forget(self, sequences: Iterable[Sequence]) -> None:
         """Sequences that ended or were preempted. Of those that decoded plainly no drafter is told."""
@@ -132,3 +153,16 @@ class Speculator:
             first_token=seq.token_ids[0] if start == 0 else None,
             features=self._features(seq, start, len(seq.token_ids) - 1) if self._features else None,
         )
+
+
+def _asked(seq: Sequence, nodes: int) -> _Asked:
+    own = seq.request.params.num_speculative_tokens
+    missing = len(seq.token_ids) - 1 - seq.num_drafted
+    return _Asked(seq, nodes if own is None else min(nodes, own), missing)
+
+
+def _least_missing(wanted: list[_Asked], most: int) -> list[_Asked]:
+    """Up to `most` of them, at least one, of which the drafter has missed no more than MAX_FED tokens."""
+    ordered = sorted(wanted, key=lambda asked: asked.missing)[:most]
+    fed = accumulate(asked.missing for asked in ordered)
+    return ordered[: max(sum(sent <= MAX_FED for sent in fed), 1)]

@@ -27,10 +27,11 @@ def layout(head: TinyHead) -> str:
     return "speculators" if head.norm_output else "specforge"
 
 
+FIXED = {"placement": "colocated", "min_level_reach": 0.0, "num_speculative_tokens": 5}
+
+
 def config(target: Path, dtype: str, speculation: dict[str, Any], **engine: Any) -> ServeConfig:
     per_token = kv_bytes_per_token(Architecture.from_folder(target), getattr(torch, dtype))
     sizes = {"max_model_len": 112, "kv_cache_memory": CACHE_TOKENS * per_token, **engine}
     base = config_for(target, dtype, **sizes).model_dump()
-    return ServeConfig.model_validate(
-        {**base, "speculation": {"placement": "colocated", "min_level_reach": 0.0, **speculation}}
-    )
+    return ServeConfig.model_validate({**base, "speculation": {**FIXED, **speculation}})

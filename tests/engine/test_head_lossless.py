@@ -59,9 +59,10 @@ class Recording(DraftChannel):
     def __init__(self, of: ServeConfig) -> None:
         self.inner = ColocatedChannel(build_network_drafter(of))
         self.sent: dict[tuple[int, int], np.ndarray] = {}
-        self.unknown = 0
+        self.unknown = self.submitted = 0
 
     def submit(self, opens: Sequence[Open], propose: Propose) -> None:
+        self.submitted += 1
         for extend in propose.extends:
             rows = () if extend.features is None else extend.features
             for position, row in enumerate(rows, extend.start):
@@ -103,6 +104,49 @@ def test_no_token_changes(
     assert engine.stats.prefix_hits > 0
     assert engine.stats.speculation.accepted_tokens > 2 * m
     assert outcomes["r2"].stats.draft_tokens == 0
+
+
+MODES: tuple[dict[str, Any], ...] = (
+    {"mode": "auto"},
+    {"mode": "fixed", "num_speculative_tokens": 3},
+    {"mode": "off"},
+    {"mode": "schedule", "num_speculative_tokens_per_batch_size": ((1, 2, 6), (3, 4, 1), (5, 64, 0))},
+)
+
+
+@pytest.mark.parametrize(("method", "dtype"), [("eagle3", "bfloat16"), ("eagle", "float32")])
+def test_no_token_changes_while_m_does(
+    target: Path, drafts: dict[str, dict[str, Any]], method: str, dtype: str
+) -> None:
+    """The mode changes every seven steps with requests under way, m = 0 included (case S22)."""
+    settings = {**drafts[method], "num_speculative_tokens": None, "with_prompt_lookup": True}
+    of = config(target, dtype, settings, max_num_batched_tokens=48)
+    engine, _ = start(of)
+    used: dict[str, list[int]] = {}
+
+    def switch(step: int) -> None:
+        mode = MODES[step // 7 % len(MODES)]
+        if step % 7 == 0:
+            engine.choose_m(of.speculation.model_copy(update=mode))
+        elif step % 7 > 1 and engine.last_report.decoding:  # the first step verifies what was asked before
+            used.setdefault(mode["mode"], []).append(engine.last_report.draft_tokens)
+
+    for _ in range(2):
+        outcomes = run(engine, arrivals=mix(), before_step=switch)
+        for name, expected in plain(target, dtype).items():
+            assert outcomes[name].token_ids == expected.token_ids, name
+            assert outcomes[name].logprobs == expected.logprobs, name
+    assert not any(used["off"])
+    assert any(used["fixed"])
+    assert any(used["schedule"])
+
+
+def test_plain_mode_never_talks_to_a_drafter(target: Path, drafts: dict[str, dict[str, Any]]) -> None:
+    engine, channel = start(config(target, "float32", {**drafts["eagle3"], "mode": "off"}))
+    outcomes = run(engine, arrivals=mix())
+    for name, expected in plain(target, "float32").items():
+        assert outcomes[name].token_ids == expected.token_ids, name
+    assert channel.submitted == 0
 
 
 def test_static_trees_change_no_token(target: Path, drafts: dict[str, dict[str, Any]]) -> None:

@@ -22,6 +22,8 @@ MAX_TREE_ROWS = 512
 class NativeAttention:
     """Keys [layers, blocks, kv heads, block_size / 16, D / unit, 16, unit], values [..., block_size, D].
 
+    One block more than is handed out: what a forward that nobody needs writes goes there.
+
     A row's result depends on the keys it sees in their logical order alone: bit-equal between a draft tree,
     a prompt chunk and plain decoding.
     """
@@ -40,7 +42,7 @@ class NativeAttention:
         a = architecture
         assert a.head_dim % LANES == 0
         assert a.head_dim <= 512
-        per_layer = num_blocks * a.num_kv_heads * block_size * a.head_dim
+        per_layer = (num_blocks + 1) * a.num_kv_heads * block_size * a.head_dim
         self._keys = torch.zeros(a.num_layers, per_layer, dtype=kernels.dtype)
         self._values = torch.zeros(a.num_layers, per_layer, dtype=kernels.dtype)
         self._architecture, self._kernels, self._threads = a, kernels, threads

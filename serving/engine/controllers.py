@@ -1,0 +1,33 @@
+"""Which choice of m the settings ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from serving.config import SpeculationConfig
+from serving.spec.controller import AutoController, Controller, ScheduledController
+from serving.spec.cost import ForwardProfile, StepCost
+
+
+class Controllers:
+    """Makes one engine's controllers. What its steps cost is learned once, and outlives a change of mode."""
+
+    def __init__(self, profile: Callable[[], ForwardProfile]) -> None:
+        """profile: called when it is first needed; takes seconds where nothing is remembered."""
+        self._profile = profile
+        self._cost: StepCost | None = None
+
+    def __call__(self, settings: SpeculationConfig) -> Controller:
+        match settings.chosen_mode:
+            case "auto":
+                self._cost = self._cost or StepCost(self._profile())
+                return AutoController(self._cost, settings.max_num_speculative_tokens)
+            case "fixed":
+                assert settings.num_speculative_tokens is not None
+                return ScheduledController.fixed(settings.num_speculative_tokens, settings.min_path_value)
+            case "schedule":
+                assert settings.num_speculative_tokens_per_batch_size is not None
+                entries = settings.num_speculative_tokens_per_batch_size
+                return ScheduledController(entries, settings.min_path_value)
+            case "off":
+                return ScheduledController.fixed(0)

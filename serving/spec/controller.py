@@ -1,0 +1,221 @@
+"""How many draft tokens a step verifies: the choice of m."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from serving.spec.cost import Seconds, StepCost, StepLoad
+from serving.spec.forecast import AchievedShare, ExpectedValues, Forecast, Probing
+from serving.spec.tree import DraftTree
+
+# Drafting goes on until plain decoding is surely faster, and begins again when it surely pays: what lies
+# between cannot be told from noise.
+KEEPS_DRAFTING = 0.99
+RESUMES_DRAFTING = 1.03
+# A probe drafts for a few: what it costs is lost where drafting does not pay.
+PROBED = 2
+# Of the price that the last step found, what the drafter is told: the next step's may be lower.
+HINTED = 0.5
+
+
+class DraftPlan(NamedTuple):
+    """What to ask of the drafter before the next step.
+
+    nodes: the most draft tokens of a sequence. sequences: how many of them to draft for; 0: the drafter is
+    not asked. price: the least path value that can be worth a row.
+    """
+
+    nodes: int
+    sequences: int
+    price: float
+
+
+NO_DRAFTS = DraftPlan(0, 0, 0.0)
+
+
+class Choice(NamedTuple):
+    """How many nodes of each tree are verified.
+
+    explored[i]: the last so many of sizes[i] are verified for what they teach, not for what they are worth.
+    tokens, seconds: what the step should commit and take, drafting excluded; None where nothing is predicted.
+    """
+
+    sizes: tuple[int, ...]
+    explored: tuple[int, ...]
+    tokens: float | None = None
+    seconds: float | None = None
+
+
+class StepOutcome(NamedTuple):
+    """What came of a step.
+
+    verified: rows of decoding sequences. committed: tokens. elapsed_s: since the step before, with the gap if
+    there was work to do. forward_s: of the network and of choosing tokens; beside_s: of the rest without
+    drafting. draft_s: given to drafting for `drafted` sequences; 0 of them where it tells nothing.
+    """
+
+    load: StepLoad
+    verified: int
+    committed: int
+    elapsed_s: float
+    forward_s: float
+    beside_s: float
+    draft_s: float
+    drafted: int
+
+
+class Controller(Protocol):
+    """One engine's choice of m. Each step calls plan, then choose, then observe."""
+
+    @property
+    def price(self) -> float:
+        """Path value that is just worth a row of verification, as the last step found it."""
+        ...
+
+    def plan(self, load: StepLoad) -> DraftPlan:
+        """What to draft for a next step of this load."""
+        ...
+
+    def choose(self, trees: Sequence[DraftTree], load: StepLoad) -> Choice:
+        """How much of the trees to verify; trees[i] is empty where none came."""
+        ...
+
+    def observe(self, outcome: StepOutcome) -> None:
+        """Learn from the step that `choose` chose for."""
+        ...
+
+
+class ScheduledController:
+    """m by the number of sequences that decode, the same for each; a fixed m is a schedule of one line."""
+
+    def __init__(self, schedule: Sequence[tuple[int, int, int]], price: float) -> None:
+        """schedule: (first, last, m), both ends included; between two ranges the lower one holds.
+        price: the least path value that is verified."""
+        assert schedule
+        self._schedule = sorted(schedule)
+        self.price = price
+
+    @classmethod
+    def fixed(cls, nodes: int, price: float = 0.0) -> Self:
+        """The same m for every load; 0: plain decoding."""
+        return cls([(1, 1, nodes)], price)
+
+    def plan(self, load: StepLoad) -> DraftPlan:
+        nodes = self._nodes(load.sequences)
+        return DraftPlan(nodes, load.sequences, self.price) if nodes else NO_DRAFTS
+
+    def choose(self, trees: Sequence[DraftTree], load: StepLoad) -> Choice:
+        return Choice(tuple(len(tree) for tree in trees), (0,) * len(trees))
+
+    def observe(self, outcome: StepOutcome) -> None:
+        pass  # it knows what it does
+
+    def _nodes(self, sequences: int) -> int:
+        begun = [m for first, _, m in self._schedule if first <= sequences]
+        return begun[-1] if begun else self._schedule[0][2]
+
+
+class AutoController:
+    """m by what a verified token is worth and what it costs at this moment.
+
+    Let rho be the tokens committed per second of all time, drafting, prefill and gaps included. A step that
+    verifies the M most valuable nodes commits `sequences + the sum of their V` tokens, and takes T(M) seconds
+    in which the engine otherwise commits rho * T(M): the M with the largest difference is the best in the
+    long run. The ratio within one step is not: beside a prompt chunk every node would look cheap, just when
+    rows are dear.
+
+    rho is the rate that the cost model promises at this load, times the share of it that was achieved lately.
+    It follows a change of load at once, and prefill and gaps still count.
+    """
+
+    def __init__(self, cost: StepCost, max_nodes: int, explore: float = 0.01, seed: int = 0) -> None:
+        """max_nodes: of one sequence. explore: share of trees that are verified whole."""
+        self.price = 0.0
+        self._cost, self._max_nodes, self._explore = cost, max_nodes, explore
+        self._values = ExpectedValues(max_nodes)
+        self._achieved = AchievedShare()
+        self._probing = Probing()
+        self._drafting = True
+        self._plan = NO_DRAFTS
+        self._random = np.random.default_rng(seed)
+
+    def plan(self, load: StepLoad) -> DraftPlan:
+        self._plan = self._planned(load) if load.sequences else NO_DRAFTS
+        return self._plan
+
+    def choose(self, trees: Sequence[DraftTree], load: StepLoad) -> Choice:
+        values = [tree.path_values for tree in trees]
+        if self._plan.sequences:
+            self._values.observe(values, self._plan.sequences, self._plan.nodes, trusted=not self._drafting)
+        if not trees:
+            return Choice((), ())
+        every = np.concatenate(values)
+        order = np.argsort(-every, kind="stable")
+        seconds = self._cost.step_s(load, load.sequences + np.arange(len(every) + 1))
+        rate = self._achieved.share * self._forecast(load).best
+        best = best_prefix(every[order], seconds, rate)
+        self.price = rate * slope_after(seconds, best)
+        owners = np.repeat(np.arange(len(trees)), [len(tree) for tree in trees])
+        chosen = np.bincount(owners[order[:best]], minlength=len(trees))
+        return self._with_exploration(chosen, values, load, seconds)
+
+    def observe(self, outcome: StepOutcome) -> None:
+        self._cost.observe(outcome.load, outcome.verified, outcome.forward_s, outcome.beside_s)
+        if outcome.drafted:
+            self._cost.observe_drafting(outcome.drafted, outcome.draft_s)
+        promised = self._forecast(outcome.load).best * outcome.elapsed_s
+        self._achieved.observe(outcome.committed, promised)
+
+    def _planned(self, load: StepLoad) -> DraftPlan:
+        forecast = self._forecast(load)
+        wanted = KEEPS_DRAFTING if self._drafting else RESUMES_DRAFTING
+        self._drafting = forecast.drafted > wanted * forecast.plain
+        if self._drafting:
+            self._probing.restart()
+            return DraftPlan(self._asked(forecast.nodes), load.sequences, HINTED * self.price)
+        if self._probing.due():
+            return DraftPlan(self._max_nodes, min(PROBED, load.sequences), 0.0)
+        return NO_DRAFTS
+
+    def _asked(self, nodes: int) -> int:
+        """Room for trees that turn out better than most."""
+        return min(2 * nodes + 2, self._max_nodes)
+
+    def _forecast(self, load: StepLoad) -> Forecast:
+        """Of steps that only decode: a prompt chunk makes no node cheaper."""
+        load = StepLoad(max(load.sequences, 1), 0, load.kv_tokens)
+        return self._values.forecast(load, self._cost)
+
+    def _with_exploration(
+        self, chosen: NDArray[np.int64], values: list[NDArray[np.float64]], load: StepLoad, seconds: Seconds
+    ) -> Choice:
+        """Verify a random few trees whole: what becomes of cheap nodes is seen nowhere else."""
+        sizes = np.array([len(each) for each in values])
+        whole = self._random.random(len(values)) < self._explore
+        explored = np.where(whole, sizes - chosen, 0)
+        verified = chosen + explored
+        tokens = load.sequences + sum(float(v[:n].sum()) for v, n in zip(values, verified, strict=True))
+        return Choice(
+            tuple(verified.tolist()), tuple(explored.tolist()), tokens, float(seconds[verified.sum()])
+        )
+
+
+def best_prefix(values: NDArray[np.float64], seconds: NDArray[np.float64], rate: float) -> int:
+    """M that maximises `values[:M].sum() - rate * seconds[M]`, the least of several.
+
+    values: [n], falling. seconds: [n + 1], of a step that verifies M of them; it need not be convex.
+    """
+    gained = np.concatenate(([0.0], np.cumsum(values)))
+    return int(np.argmax(gained - rate * seconds))
+
+
+def slope_after(seconds: NDArray[np.float64], place: int) -> float:
+    """Slope of the lower convex hull of `seconds` to the right of `place`; 0 at its end."""
+    more = np.arange(1, len(seconds) - place)
+    if not len(more):
+        return 0.0
+    return float(((seconds[place + 1 :] - seconds[place]) / more).min())

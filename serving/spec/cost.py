@@ -1,0 +1,136 @@
+"""What a step costs: seconds by the rows it verifies, learned from the steps that were run."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from serving.spec.medians import MedianTable
+
+Seconds = NDArray[np.float64]
+
+
+class StepLoad(NamedTuple):
+    """What a step has to do whatever is drafted.
+
+    sequences: that decode. prefill_tokens: prompt rows beside them. kv_tokens: sum of the decoding sequences'
+    contexts.
+    """
+
+    sequences: int
+    prefill_tokens: int = 0
+    kv_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardProfile:
+    """Seconds of forwards at a few sizes, measured before the first request.
+
+    rows[i]: rows of a forward, rising; decode_s[i]: of that many rows that all want logits; prefill_s[i]:
+    of as many rows of one prompt. kv_token_s: for each token of context that a sequence's attention reads;
+    kv_row_s: for each such token and each row of the sequence.
+    """
+
+    rows: tuple[int, ...]
+    decode_s: tuple[float, ...]
+    prefill_s: tuple[float, ...]
+    kv_token_s: float = 0.0
+    kv_row_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        assert len(self.rows) == len(self.decode_s) == len(self.prefill_s) >= 2
+        assert all(a < b for a, b in zip(self.rows, self.rows[1:], strict=False))
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Self:
+        sizes = {name: tuple(fields[name]) for name in ("rows", "decode_s", "prefill_s")}
+        return cls(**sizes, kv_token_s=fields["kv_token_s"], kv_row_s=fields["kv_row_s"])
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def seconds(self, load: StepLoad, verified: ArrayLike) -> Seconds:
+        """Of forwards that verify so many rows (roots and draft tokens) under this load."""
+        rows = np.asarray(verified, np.float64)
+        network = _line(rows + load.prefill_tokens, self.rows, self.prefill_s)
+        logits = np.subtract(self.decode_s, self.prefill_s)
+        network = network + np.maximum(_line(rows, self.rows, logits), 0.0)
+        rows_per_sequence = rows / max(load.sequences, 1)
+        return network + load.kv_tokens * (self.kv_token_s + self.kv_row_s * rows_per_sequence)
+
+
+class StepCost:
+    """T(verified rows | load): the profile's forward, corrected by what forwards have taken since, plus what
+    a step does beside its forward. Drafting is a cost of its own.
+
+    All that is learned are medians: they follow a machine that gets slower, and ignore one that stalls.
+    """
+
+    def __init__(self, profile: ForwardProfile) -> None:
+        self._profile = profile
+        # Steps with prompt chunks are corrected apart: a chunk's rows cost something else.
+        self._plain, self._mixed = _Correction(), _Correction()
+        self._beside = MedianTable(0.0)
+        self._drafting = MedianTable(0.0)
+
+    def step_s(self, load: StepLoad, verified: ArrayLike) -> Seconds:
+        """Seconds of a step, drafting excluded, for each number of verified rows; never falling as it rises.
+
+        verified: ascending.
+        """
+        rows = np.asarray(verified, np.float64)
+        forward = self._profile.seconds(load, rows) * self._correction(load)(rows + load.prefill_tokens)
+        return np.maximum.accumulate(forward) + float(self._beside(load.sequences))
+
+    def draft_s(self, sequences: int) -> float:
+        """Seconds that a step gives to trees of so many sequences; 0 until one has had some."""
+        return float(self._drafting(sequences))
+
+    def observe(self, load: StepLoad, verified: int, forward_s: float, beside_s: float) -> None:
+        """A step was run. beside_s: all of it but its forward and drafting."""
+        predicted = float(self._profile.seconds(load, verified))
+        self._correction(load).observe(verified + load.prefill_tokens, forward_s / predicted)
+        if load.sequences and not load.prefill_tokens:
+            self._beside.observe(load.sequences, beside_s)
+
+    def observe_drafting(self, sequences: int, seconds: float) -> None:
+        """A step gave so long to trees of so many sequences."""
+        self._drafting.observe(sequences, seconds)
+
+    def _correction(self, load: StepLoad) -> _Correction:
+        return self._mixed if load.prefill_tokens else self._plain
+
+
+class _Correction:
+    """actual / predicted by rows: how fast the machine is at the moment, times how wrong the profile is.
+
+    Apart, because sizes that were not run lately are as much slower or faster as those that were.
+    """
+
+    def __init__(self) -> None:
+        self._paces: deque[float] = deque(maxlen=31)
+        self._shape = MedianTable(1.0)
+
+    def __call__(self, rows: Seconds) -> Seconds:
+        return self._pace * self._shape(rows)
+
+    def observe(self, rows: int, ratio: float) -> None:
+        self._paces.append(ratio / float(self._shape(rows)))
+        self._shape.observe(rows, ratio / self._pace)
+
+    @property
+    def _pace(self) -> float:
+        return median(self._paces) if self._paces else 1.0
+
+
+def _line(x: Seconds, xs: ArrayLike, ys: ArrayLike) -> Seconds:
+    """Straight lines through the points, the last one going on for ever."""
+    knots, values = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
+    slope = max(float((values[-1] - values[-2]) / (knots[-1] - knots[-2])), 0.0)
+    beyond: Seconds = np.maximum(x - knots[-1], 0.0) * slope
+    return np.interp(x, knots, values) + beyond

@@ -1,0 +1,100 @@
+"""Whether drafting will pay, told before anything is drafted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from serving.spec.cost import StepCost, StepLoad
+
+# Weight of a step's trees in the mean: a change of traffic is known within some twenty steps.
+STEP_WEIGHT = 1 / 8
+# Of a probe: the next one is far away.
+PROBE_WEIGHT = 1 / 2
+
+
+class Forecast(NamedTuple):
+    """Tokens per second. plain: without drafts; drafted: with the best m, `nodes` of each sequence."""
+
+    plain: float
+    drafted: float
+    nodes: int
+
+    @property
+    def best(self) -> float:
+        return max(self.plain, self.drafted)
+
+
+class ExpectedValues:
+    """The mean path value of a sequence's k-th best node, over the trees of late."""
+
+    def __init__(self, max_nodes: int) -> None:
+        # Nothing is known before the first trees, which come only if they are expected to pay.
+        self._means = 0.8 ** np.arange(1, max_nodes + 1)
+
+    def observe(
+        self, values: Sequence[NDArray[np.float64]], asked: int, nodes: int, *, trusted: bool
+    ) -> None:
+        """values: each tree's path values, falling. A sequence of the `asked` whose tree is missing counts as
+        one of no value. Of nodes beyond `nodes`, which nobody asked for, nothing is learned."""
+        sums = np.zeros(len(self._means))
+        for each in values:
+            sums[: len(each)] += each[: len(sums)]
+        weight = PROBE_WEIGHT if trusted else STEP_WEIGHT
+        self._means[:nodes] += weight * (sums[:nodes] / asked - self._means[:nodes])
+
+    def forecast(self, load: StepLoad, cost: StepCost) -> Forecast:
+        """With the same number of nodes for every sequence."""
+        n = load.sequences
+        counts = np.arange(len(self._means) + 1)
+        seconds = cost.step_s(load, n * (1 + counts))
+        tokens = n * (1 + np.concatenate(([0.0], np.cumsum(self._means))))
+        drafted = tokens[1:] / (seconds[1:] + cost.draft_s(n))
+        best = int(np.argmax(drafted))
+        return Forecast(n / float(seconds[0]), float(drafted[best]), best + 1)
+
+
+class AchievedShare:
+    """Tokens committed, of those that forecasts promised for the time that passed."""
+
+    HALF_LIFE = 128  # steps
+    LEAST, MOST = 0.2, 1.5
+
+    def __init__(self) -> None:
+        self._committed = self._promised = 0.0
+
+    @property
+    def share(self) -> float:
+        if not self._promised:
+            return 1.0
+        return float(np.clip(self._committed / self._promised, self.LEAST, self.MOST))
+
+    def observe(self, committed: float, promised: float) -> None:
+        keep = 0.5 ** (1 / self.HALF_LIFE)
+        self._committed = keep * self._committed + committed
+        self._promised = keep * self._promised + promised
+
+
+class Probing:
+    """Which plain steps draft all the same, to see whether it would pay: ever fewer."""
+
+    FIRST, LAST = 8, 256  # steps between two probes
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Drafting pays."""
+        self._pause = self._left = self.FIRST
+
+    def due(self) -> bool:
+        """Called once in every plain step."""
+        self._left -= 1
+        if self._left > 0:
+            return False
+        self._pause = min(2 * self._pause, self.LAST)
+        self._left = self._pause
+        return True

@@ -1,0 +1,68 @@
+"""Medians of what was measured lately, by size: what a step-time model is made of."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class _Class(NamedTuple):
+    sizes: deque[float]
+    values: deque[float]
+
+
+class MedianTable:
+    """value(size), learned from noisy observations.
+
+    Sizes fall in classes, two per doubling. A class knows the median of its last `window` values: a machine
+    that stalls now and then moves it as little as one that does not. Between classes lies a straight line;
+    beyond them the last value.
+    """
+
+    def __init__(self, default: float, window: int = 31) -> None:
+        """default: the value of every size while nothing was observed."""
+        self._default, self._window = default, window
+        self._seen: dict[int, _Class] = {}
+        self._order: list[int] = []
+        self._sizes = np.zeros(0)
+        self._values = np.zeros(0)
+
+    def __len__(self) -> int:
+        """Classes of size that were observed."""
+        return len(self._order)
+
+    def observe(self, size: float, value: float) -> None:
+        kind = _class_of(size)
+        if kind not in self._seen:
+            self._seen[kind] = _Class(deque(maxlen=self._window), deque(maxlen=self._window))
+            insort(self._order, kind)
+            self._sizes, self._values = np.zeros(len(self._order)), np.zeros(len(self._order))
+            for place, each in enumerate(self._order):
+                if each != kind:
+                    self._place(place, self._seen[each])
+        seen = self._seen[kind]
+        seen.sizes.append(size)
+        seen.values.append(value)
+        self._place(bisect_left(self._order, kind), seen)
+
+    def _place(self, place: int, seen: _Class) -> None:
+        self._sizes[place], self._values[place] = median(seen.sizes), median(seen.values)
+
+    def __call__(self, sizes: ArrayLike) -> NDArray[np.float64]:
+        """float64, shaped as `sizes`."""
+        wanted = np.asarray(sizes, np.float64)
+        if not self._order:
+            return np.full(wanted.shape, self._default)
+        return np.interp(wanted, self._sizes, self._values)
+
+
+def _class_of(size: float) -> int:
+    """1, 2, 3, 4, 6, 8, 12, 16, ... begin a class each."""
+    whole = max(int(size), 1)
+    octave = whole.bit_length() - 1
+    return 2 * octave + (whole >= 3 << max(octave - 1, 0) if octave else 0)

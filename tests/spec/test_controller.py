@@ -1,0 +1,197 @@
+"""The choice of m: the same optimum as brute force, settling when load or traffic changes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serving.spec.controller import (
+    AutoController,
+    Choice,
+    DraftPlan,
+    ScheduledController,
+    StepOutcome,
+    best_prefix,
+    slope_after,
+)
+from serving.spec.cost import ForwardProfile, StepCost, StepLoad
+from serving.spec.tree import ROOT, DraftTree
+
+MAX_NODES = 16
+# A machine on which 16 rows cost what one does, and every further row its share of the second.
+ROOFLINE = ForwardProfile((1, 16, 1024), (0.010, 0.010, 0.640), (0.010, 0.010, 0.640))
+
+
+def chain(confidence: float, nodes: int, seq_id: int = 0) -> DraftTree:
+    return DraftTree.build(
+        seq_id, 10, range(nodes), range(ROOT, ROOT + nodes), np.full(nodes, np.log(confidence))
+    )
+
+
+@st.composite
+def trees(draw: st.DrawFn, most: int = 4) -> DraftTree:
+    nodes = draw(st.integers(0, most))
+    parents = [draw(st.integers(ROOT, i - 1)) for i in range(nodes)]
+    logs = [draw(st.floats(-3.0, 0.0, width=32)) for _ in range(nodes)]
+    return DraftTree.build(0, 10, range(nodes), parents, logs)
+
+
+@given(st.lists(st.floats(0.0, 1.0), max_size=12), st.data(), st.floats(0.0, 500.0))
+def test_the_best_prefix_is_the_best(values: list[float], data: st.DataObject, rate: float) -> None:
+    falling = np.array(sorted(values, reverse=True))
+    seconds = np.array([data.draw(st.floats(0.0, 1.0)) for _ in range(len(values) + 1)])
+    best = best_prefix(falling, seconds, rate)
+    worth = [falling[:m].sum() - rate * seconds[m] for m in range(len(values) + 1)]
+    assert worth[best] == pytest.approx(max(worth))
+
+
+@given(st.lists(trees(), min_size=1, max_size=3))
+def test_no_connected_set_is_worth_more(drafted: list[DraftTree]) -> None:
+    controller = AutoController(StepCost(ROOFLINE), MAX_NODES, explore=0.0)
+    load = StepLoad(len(drafted), kv_tokens=100)
+    controller.plan(load)
+    choice = controller.choose(drafted, load)
+    nodes = [(tree, i) for tree in range(len(drafted)) for i in range(len(drafted[tree]))]
+    # What the controller took the rate to be: what just one more node was not worth.
+    cost = StepCost(ROOFLINE)
+    every = sorted((float(drafted[t].path_values[i]) for t, i in nodes), reverse=True)
+    seconds = cost.step_s(load, load.sequences + np.arange(len(every) + 1))
+    chosen = sum(choice.sizes)
+    slope = slope_after(seconds, chosen)
+    if not slope:
+        return
+    rate = controller.price / slope
+
+    def worth(members: tuple[tuple[int, int], ...]) -> float:
+        value = sum(float(drafted[t].path_values[i]) for t, i in members)
+        return value - rate * float(seconds[len(members)])
+
+    prefixes = tuple((t, i) for t in range(len(drafted)) for i in range(choice.sizes[t]))
+    for size in range(min(len(nodes), 6) + 1):
+        for members in itertools.combinations(nodes, size):
+            connected = all(
+                drafted[t].parents[i] == ROOT or (t, int(drafted[t].parents[i])) in members
+                for t, i in members
+            )
+            if connected:
+                assert worth(members) <= worth(prefixes) + 1e-9
+
+
+@given(st.lists(trees(8), min_size=1, max_size=6), st.integers(0, 400))
+def test_sizes_are_within_their_trees(drafted: list[DraftTree], prefill: int) -> None:
+    controller = AutoController(StepCost(ROOFLINE), MAX_NODES, explore=0.5)
+    load = StepLoad(len(drafted), prefill, 100)
+    controller.plan(load)
+    choice = controller.choose(drafted, load)
+    for tree, size, explored in zip(drafted, choice.sizes, choice.explored, strict=True):
+        assert 0 <= explored <= size <= len(tree)
+
+
+def test_a_prompt_chunk_does_not_raise_m() -> None:
+    """A node's price within the step would fall, as the step is long anyway."""
+    drafted = [chain(0.6, 8, seq_id) for seq_id in range(4)]
+    sizes = []
+    for prefill in (0, 64, 512):
+        controller = AutoController(StepCost(ROOFLINE), MAX_NODES, explore=0.0)
+        controller.plan(StepLoad(4))
+        sizes.append(sum(controller.choose(drafted, StepLoad(4, prefill)).sizes))
+    assert sizes[0] >= sizes[1] >= sizes[2]
+    assert sizes[0] > 0
+
+
+def test_the_price_is_the_slope_of_the_lower_hull() -> None:
+    seconds = np.array([0.0, 1.0, 4.0, 4.5, 8.0])
+    assert slope_after(seconds, 0) == 1.0
+    assert slope_after(seconds, 1) == 1.75  # to 4.5, past the hump
+    assert slope_after(seconds, 4) == 0.0
+
+
+@dataclass
+class World:
+    """A machine and its traffic: draft tokens are right with probability `confidence`."""
+
+    controller: AutoController = field(
+        default_factory=lambda: AutoController(StepCost(ROOFLINE), MAX_NODES, seed=1)
+    )
+    confidence: float = 0.7
+    draft_s: float = 0.002
+    drafter_lives: bool = True
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
+
+    def step(self, sequences: int) -> tuple[DraftPlan, Choice]:
+        load = StepLoad(sequences, kv_tokens=100 * sequences)
+        plan = self.controller.plan(load)
+        drafted = plan.sequences if plan.nodes and self.drafter_lives else 0
+        depth = min(plan.nodes, 8)
+        trees = [chain(self.confidence, depth if i < drafted else 0, i) for i in range(sequences)]
+        choice = self.controller.choose(trees, load)
+        verified = sequences + sum(choice.sizes)
+        committed = sequences + sum(self._accepted(size) for size in choice.sizes)
+        forward_s = float(ROOFLINE.seconds(load, verified)) * float(self.rng.normal(1.0, 0.05))
+        draft_s = self.draft_s * (1 + drafted / 16) if plan.sequences else 0.0
+        elapsed = forward_s + draft_s
+        self.controller.observe(
+            StepOutcome(load, verified, committed, elapsed, forward_s, 0.0, draft_s, plan.sequences)
+        )
+        return plan, choice
+
+    def run(self, sequences: int, steps: int) -> list[float]:
+        """m of each step: draft tokens verified per sequence."""
+        return [sum(self.step(sequences)[1].sizes) / sequences for _ in range(steps)]
+
+    def _accepted(self, size: int) -> int:
+        wrong = np.flatnonzero(self.rng.random(size) > self.confidence)
+        return int(wrong[0]) if len(wrong) else size
+
+
+def test_load_makes_trees_shrink_to_nothing_and_grow_back_within_twenty_steps() -> None:
+    world = World()
+    alone = np.mean(world.run(1, 60)[-20:])
+    assert alone > 3
+    crowded = world.run(64, 60)
+    assert np.mean(crowded[20:]) < 0.2
+    again = world.run(1, 60)
+    assert np.mean(again[20:]) == pytest.approx(alone, rel=0.2)
+
+
+def test_m_does_not_flutter() -> None:
+    """Between drafting and not there is at most one change in a steady load, wherever it is."""
+    for sequences in (1, 4, 8, 12, 16, 24, 32, 64):
+        world = World()
+        world.run(sequences, 60)
+        plans = [world.step(sequences)[0] for _ in range(100)]
+        drafting = [plan.sequences == sequences for plan in plans]
+        changes = sum(a != b for a, b in itertools.pairwise(drafting) if sequences > 2)
+        assert changes <= 2, sequences
+
+
+def test_hard_traffic_turns_drafting_off_and_easy_traffic_turns_it_on_again() -> None:
+    world = World(draft_s=0.004)
+    assert np.mean(world.run(4, 40)[-10:]) > 1
+    world.confidence = 0.02
+    assert np.mean(world.run(4, 60)[20:]) < 0.3
+    world.confidence = 0.9
+    assert np.mean(world.run(4, 200)[-20:]) > 1
+
+
+def test_a_drafter_that_is_gone_is_asked_ever_more_rarely_and_found_again() -> None:
+    world = World()
+    world.run(4, 30)
+    world.drafter_lives = False
+    world.run(4, 40)
+    asked = sum(world.step(4)[0].sequences > 0 for _ in range(600))
+    assert 1 <= asked < 20
+    world.drafter_lives = True
+    assert np.mean(world.run(4, 700)[-20:]) > 1
+
+
+def test_a_schedule_is_by_sequences_and_gaps_go_to_the_range_below() -> None:
+    controller = ScheduledController([(1, 4, 5), (9, 16, 2), (33, 64, 0)], price=0.05)
+    ms = {n: controller.plan(StepLoad(n)).nodes for n in (1, 4, 6, 9, 16, 20, 33, 100)}
+    assert ms == {1: 5, 4: 5, 6: 5, 9: 2, 16: 2, 20: 2, 33: 0, 100: 0}
+    assert controller.plan(StepLoad(40)).sequences == 0, "the drafter is not even asked"
