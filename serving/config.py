@@ -73,7 +73,70 @@ class EngineConfig(_Section):
         return self.num_threads or len(os.sched_getaffinity(0))
 
 
-class SpeculationConfig(_Section):
+class DraftBudget(_Section):
+    """How m, the draft tokens verified per sequence and step, is chosen. May be changed while serving."""
+
+    mode: Literal["auto", "fixed", "schedule", "off"] | None = Field(
+        None,
+        description="How m, the draft tokens verified per sequence and step, is chosen. `auto`: in every "
+        "step, by what they are worth and what they cost; `fixed`: num_speculative_tokens; `schedule`: "
+        "num_speculative_tokens_per_batch_size; `off`: none. None: by which of these is set, else auto.",
+    )
+    num_speculative_tokens: int | None = Field(None, ge=0, le=255, description="m of mode fixed.")
+    num_speculative_tokens_per_batch_size: Annotated[Schedule | None, BeforeValidator(parse_list)] = Field(
+        None,
+        description="m of mode schedule: entries [first, last, m] for so many sequences that decode, both "
+        "ends included; between two entries the lower one holds.",
+    )
+    max_num_speculative_tokens: int = Field(
+        32, ge=1, le=255, description="The most draft tokens of a sequence in mode auto."
+    )
+    min_path_value: float = Field(
+        0.05,
+        ge=0,
+        lt=1,
+        description="Nodes less likely than this to be accepted are not verified; mode auto knows better.",
+    )
+
+    @model_validator(mode="after")
+    def _check_mode(self) -> Self:
+        if self.mode == "fixed" and self.num_speculative_tokens is None:
+            raise ValueError("mode fixed needs num_speculative_tokens")
+        if self.mode == "schedule" and self.num_speculative_tokens_per_batch_size is None:
+            raise ValueError("mode schedule needs num_speculative_tokens_per_batch_size")
+        return self
+
+    @property
+    def chosen_mode(self) -> Literal["auto", "fixed", "schedule", "off"]:
+        """`mode`, or what the other settings say."""
+        if self.mode is not None:
+            return self.mode
+        if self.num_speculative_tokens_per_batch_size is not None:
+            return "schedule"
+        return "auto" if self.num_speculative_tokens is None else "fixed"
+
+    @field_validator("num_speculative_tokens_per_batch_size")
+    @classmethod
+    def _check_schedule(cls, entries: Schedule | None) -> Schedule | None:
+        if entries is not None and not entries:
+            raise ValueError("there must be at least one entry")
+        ordered = sorted(entries or ())
+        for first, last, m in ordered:
+            if not 1 <= first <= last or not 0 <= m <= 255:
+                raise ValueError(f"[{first}, {last}, {m}] is not [first, last, m] with 1 <= first <= last")
+        for (_, last, _), (first, _, _) in pairwise(ordered):
+            if first <= last:
+                raise ValueError(f"two entries are for {first} sequences")
+        return entries
+
+
+class UserConfig(_Section):
+    """Serve's `user_config` of the verifiers: what changes without a restart."""
+
+    speculation: DraftBudget
+
+
+class SpeculationConfig(DraftBudget):
     """How drafts are made and how many of their tokens are verified."""
 
     method: Literal["auto", "prompt_lookup", "eagle3", "eagle", "draft_model", "off"] = Field(
@@ -104,25 +167,7 @@ class SpeculationConfig(_Section):
     placement: Literal["pool", "colocated"] = Field(
         "pool", description="Drafters as replicas, or in the verifier."
     )
-    mode: Literal["auto", "fixed", "schedule", "off"] | None = Field(
-        None,
-        description="How m, the draft tokens verified per sequence and step, is chosen. `auto`: in every "
-        "step, by what they are worth and what they cost; `fixed`: num_speculative_tokens; `schedule`: "
-        "num_speculative_tokens_per_batch_size; `off`: none. None: by which of these is set, else auto.",
-    )
-    num_speculative_tokens: int | None = Field(None, ge=0, le=255, description="m of mode fixed.")
-    num_speculative_tokens_per_batch_size: Annotated[Schedule | None, BeforeValidator(parse_list)] = Field(
-        None,
-        description="m of mode schedule: entries [first, last, m] for so many sequences that decode, both "
-        "ends included; between two entries the lower one holds.",
-    )
-    max_num_speculative_tokens: int = Field(
-        32, ge=1, le=255, description="The most draft tokens of a sequence in mode auto."
-    )
     max_depth: int = Field(8, ge=1, le=32, description="Longest path of a draft tree.")
-    min_path_value: float = Field(
-        0.05, ge=0, lt=1, description="Nodes less likely than this to be accepted are not verified."
-    )
     min_level_reach: float = Field(
         0.25,
         ge=0,
@@ -133,7 +178,7 @@ class SpeculationConfig(_Section):
         True, description="Draft sampled tokens with the noise that the target will draw them with."
     )
     coupling_spread: float = Field(
-        0.7, gt=0, description="How little a head is to be trusted where drafts are coupled."
+        1.2, gt=0, description="How little a head is to be trusted where drafts are coupled."
     )
     with_prompt_lookup: bool = Field(
         True, description="Merge prompt lookup's candidates into the trees of a head or draft model."
@@ -153,36 +198,9 @@ class SpeculationConfig(_Section):
             raise ValueError("prompt_lookup_min must not exceed prompt_lookup_max")
         if self.method == "auto" and self.head is not None and self.draft_model is not None:
             raise ValueError("there are a head and a draft_model: say which by method")
-        if self.mode == "fixed" and self.num_speculative_tokens is None:
-            raise ValueError("mode fixed needs num_speculative_tokens")
-        if self.mode == "schedule" and self.num_speculative_tokens_per_batch_size is None:
-            raise ValueError("mode schedule needs num_speculative_tokens_per_batch_size")
         if self.method == "draft_model" and self.draft_model is None:
             raise ValueError("method draft_model needs a draft_model")
         return self
-
-    @property
-    def chosen_mode(self) -> Literal["auto", "fixed", "schedule", "off"]:
-        """`mode`, or what the other settings say."""
-        if self.mode is not None:
-            return self.mode
-        if self.num_speculative_tokens_per_batch_size is not None:
-            return "schedule"
-        return "auto" if self.num_speculative_tokens is None else "fixed"
-
-    @field_validator("num_speculative_tokens_per_batch_size")
-    @classmethod
-    def _check_schedule(cls, entries: Schedule | None) -> Schedule | None:
-        if entries is not None and not entries:
-            raise ValueError("there must be at least one entry")
-        ordered = sorted(entries or ())
-        for first, last, m in ordered:
-            if not 1 <= first <= last or not 0 <= m <= 255:
-                raise ValueError(f"[{first}, {last}, {m}] is not [first, last, m] with 1 <= first <= last")
-        for (_, last, _), (first, _, _) in pairwise(ordered):
-            if first <= last:
-                raise ValueError(f"two entries are for {first} sequences")
-        return entries
 
     @field_validator("static_tree")
     @classmethod
@@ -277,6 +295,18 @@ class ServeConfig(_Section):
         if self.model == DEFAULT:
             return "smollm2-135m-instruct"
         return self.model.rstrip("/").rsplit("/", 1)[-1].removesuffix(".gguf")
+
+    def budget(self, user_config: dict[str, Any]) -> DraftBudget:
+        """The settings of `speculation` that choose m, with those in `user_config` in their place.
+
+        Raises ConfigError naming each field that is wrong, or cannot be changed while serving.
+        """
+        own = self.speculation.model_dump(include=set(DraftBudget.model_fields))
+        changed = {**user_config, "speculation": {**own, **user_config.get("speculation", {})}}
+        try:
+            return UserConfig.model_validate(changed).speculation
+        except ValidationError as error:
+            raise explained(error, UserConfig) from None
 
     @classmethod
     def load(cls, values: dict[str, Any] | None = None, environ: dict[str, str] | None = None) -> ServeConfig:

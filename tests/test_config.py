@@ -92,3 +92,46 @@ def test_what_kubernetes_puts_into_the_environment_is_not_ours() -> None:
 
 def test_the_keys_are_not_shown() -> None:
     assert "secret" not in repr(ServeConfig.load({"router.api_keys": "secret"}, environ={}))
+
+
+@pytest.mark.parametrize(
+    ("speculation", "mode"),
+    [
+        ({}, "auto"),
+        ({"num_speculative_tokens": 5}, "fixed"),
+        ({"num_speculative_tokens": 5, "mode": "auto"}, "auto"),
+        ({"num_speculative_tokens_per_batch_size": "[[1, 4, 5], [5, 64, 0]]"}, "schedule"),
+        ({"mode": "off"}, "off"),
+    ],
+)
+def test_how_m_is_chosen_follows_from_what_is_set(speculation: dict[str, Any], mode: str) -> None:
+    assert ServeConfig.load({"speculation": speculation}, environ={}).speculation.chosen_mode == mode
+
+
+@pytest.mark.parametrize(
+    ("speculation", "message"),
+    [
+        ({"mode": "fixed"}, "mode fixed needs num_speculative_tokens"),
+        ({"mode": "schedule"}, "mode schedule needs num_speculative_tokens_per_batch_size"),
+        ({"num_speculative_tokens_per_batch_size": []}, "at least one entry"),
+        ({"num_speculative_tokens_per_batch_size": [[5, 4, 1]]}, r"\[5, 4, 1\] is not \[first, last, m\]"),
+        (
+            {"num_speculative_tokens_per_batch_size": [[1, 4, 1], [4, 8, 0]]},
+            "two entries are for 4 sequences",
+        ),
+    ],
+)
+def test_choices_of_m_that_make_no_sense(speculation: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ServeConfig.load({"speculation": speculation}, environ={})
+
+
+def test_user_config_changes_how_m_is_chosen_and_nothing_else() -> None:
+    config = ServeConfig.load({"speculation.num_speculative_tokens": 5}, environ={})
+    assert config.budget({}).chosen_mode == "fixed"
+    assert config.budget({"speculation": {"mode": "auto"}}).chosen_mode == "auto"
+    assert config.budget({"speculation": {"num_speculative_tokens": 2}}).num_speculative_tokens == 2
+    with pytest.raises(ConfigError, match=r"speculation\.beam is not a setting"):
+        config.budget({"speculation": {"beam": 3}})
+    with pytest.raises(ConfigError, match="engine is not a setting"):
+        config.budget({"engine": {}})

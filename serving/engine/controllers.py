@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from serving.config import SpeculationConfig
+from serving.config import DraftBudget
 from serving.spec.controller import AutoController, Controller, ScheduledController
 from serving.spec.cost import ForwardProfile, StepCost
 
@@ -17,7 +17,7 @@ class Controllers:
         self._profile = profile
         self._cost: StepCost | None = None
 
-    def __call__(self, settings: SpeculationConfig) -> Controller:
+    def __call__(self, settings: DraftBudget) -> Controller:
         match settings.chosen_mode:
             case "auto":
                 self._cost = self._cost or StepCost(self._profile())

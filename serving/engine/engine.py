@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from serving.config import SpeculationConfig
+from serving.config import DraftBudget
 from serving.engine.batch import Packer
 from serving.engine.prefix_cache import PrefixCounts
 from serving.engine.runner import ModelRunner
@@ -67,7 +67,7 @@ class Engine:
         scheduler: Scheduler,
         packer: Packer,
         speculator: Speculator | None,
-        controllers: Callable[[SpeculationConfig], Controller],
+        controllers: Callable[[DraftBudget], Controller],
         metrics: EngineMetrics,
     ) -> None:
         self._card = card
@@ -111,7 +111,7 @@ class Engine:
             return
         self._scheduler.add(Sequence.create(next(self._seq_ids), request))
 
-    def choose_m(self, settings: SpeculationConfig) -> None:
+    def choose_m(self, settings: DraftBudget) -> None:
         """From the next step on, choose m as the settings say. Without a drafter it stays 0."""
         if self._speculator is not None:
             self._controller = self._controllers(settings)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray.serve.handle import DeploymentHandle
 
-from serving.config import ServeConfig
+from serving.config import DraftBudget, ServeConfig
 from serving.drafting.base import DraftChannel
 from serving.drafting.colocated import ColocatedChannel
 from serving.logs import configure_logging
@@ -55,6 +55,10 @@ class EngineWorker:
 
     async def abort(self, request_id: str) -> None:
         self._loop.abort(request_id)
+
+    async def choose_m(self, budget: DraftBudget) -> None:
+        """How the draft tokens of a step are chosen from now on."""
+        await asyncio.wrap_future(self._loop.ask(lambda engine: engine.choose_m(budget)))
 
     async def take(self) -> list[TokenDelta]:
         """All deltas since the last call; waits until there are some. One caller at a time."""

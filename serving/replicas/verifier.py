@@ -39,6 +39,7 @@ class Verifier:
     ) -> None:
         """Returns when the model is loaded. Raises ModelLoadError or ConfigError with their one sentence."""
         configure_logging(config.log_level)
+        self._config = config
         self._streams: dict[str, DeltaStream] = {}
         self._lost: Exception | None = None
         self._worker = start_worker(
@@ -50,6 +51,13 @@ class Verifier:
         )
         self._card: ModelCard = await started(self._worker)
         self._pump = asyncio.create_task(self._fan_out())
+
+    async def reconfigure(self, user_config: dict[str, Any]) -> None:
+        """Serve's `user_config`, at the start and whenever it changes: how m is chosen (UserConfig).
+
+        Requests under way go on. Raises ConfigError naming what is wrong.
+        """
+        await unwrapped(self._worker.choose_m.remote(self._config.budget(user_config)))
 
     async def describe(self) -> ModelCard:
         return self._card
