@@ -43,6 +43,8 @@ _FIRST_TOKEN_BUCKETS = (0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.7
 _REQUEST_BUCKETS = (0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960)
 _PHASE_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
+_RATIO_BUCKETS = (0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.5, 2, 4)
+
 
 def _histogram(name: str, text: str, buckets: tuple[float, ...], labels: tuple[str, ...] = ()) -> Histogram:
     return Histogram(name, text, _MODEL + labels, buckets=buckets, registry=REGISTRY)
@@ -102,6 +104,21 @@ _ACCEPTED_PER_POS = _counter(
     ("position",),
 )
 _PLAIN_STEPS = _counter("canopy:plain_steps", "Decode steps that verified no draft token.")
+_DECODE_STEPS = _counter("canopy:decode_steps", "Steps in which sequences decoded.")
+_CHOSEN_M = _histogram(
+    "canopy:draft_tokens_per_sequence",
+    "m: draft tokens verified per decoding sequence and step.",
+    (0, 0.5, 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64),
+)
+_PRICE = _gauge(
+    "canopy:draft_token_price", "Chance of acceptance that is just worth a row of verification.", "livemax"
+)
+_STEP_TIME_RATIO = _histogram(
+    "canopy:step_time_ratio", "Seconds of a step, drafting excluded, over those predicted.", _RATIO_BUCKETS
+)
+_STEP_TOKENS_RATIO = _histogram(
+    "canopy:step_tokens_ratio", "Tokens that a step's decodes committed over those predicted.", _RATIO_BUCKETS
+)
 _DRAFTER_FAILURES = _counter(
     "canopy:drafter_failures",
     "Sequences that decoded plainly in a step: their tree came too late (missing), or no drafter knew them "
@@ -202,6 +219,11 @@ class EngineMetrics:
         self._draft_tokens = _DRAFT_TOKENS.labels(model_name)
         self._accepted = _ACCEPTED.labels(model_name)
         self._plain_steps = _PLAIN_STEPS.labels(model_name)
+        self._decode_steps = _DECODE_STEPS.labels(model_name)
+        self._chosen_m = _CHOSEN_M.labels(model_name)
+        self._price = _PRICE.labels(model_name)
+        self._step_time_ratio = _STEP_TIME_RATIO.labels(model_name)
+        self._step_tokens_ratio = _STEP_TOKENS_RATIO.labels(model_name)
 
     def observe_step(self, step: StepReport) -> None:
         self._running.set(step.running)
@@ -213,14 +235,25 @@ class EngineMetrics:
         self._drafts.inc(step.drafts)
         self._draft_tokens.inc(step.draft_tokens)
         self._accepted.inc(step.accepted_tokens)
-        if step.decoding and not step.draft_tokens:
-            self._plain_steps.inc()
+        self._price.set(step.price)
+        if step.decoding:
+            self._observe_decoding(step)
         for position, count in enumerate(step.accepted_per_position):
             _ACCEPTED_PER_POS.labels(self._model, str(position)).inc(count)
         for reason, count in step.drafter_failures.items():
             _DRAFTER_FAILURES.labels(self._model, reason).inc(count)
         for phase, seconds in step.phase_seconds.items():
             _STEP_PHASES.labels(self._model, phase).observe(seconds)
+
+    def _observe_decoding(self, step: StepReport) -> None:
+        self._decode_steps.inc()
+        self._chosen_m.observe(step.draft_tokens / step.decoding)
+        if not step.draft_tokens:
+            self._plain_steps.inc()
+        if step.predicted_seconds:
+            self._step_time_ratio.observe(step.step_seconds / step.predicted_seconds)
+        if step.predicted_tokens:
+            self._step_tokens_ratio.observe(step.committed_tokens / step.predicted_tokens)
 
 
 def start_exporter(port: int = 0) -> int:

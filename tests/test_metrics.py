@@ -27,7 +27,8 @@ EngineMetrics("m").observe_step(StepReport(
     running={running}, waiting=1, kv_usage={kv_usage}, preemptions=1, decoding=2, drafts=2, draft_tokens=16,
     accepted_tokens=5, accepted_per_position=[2, 2, 1], drafter_failures={{"timeout": 1}},
     prefix_queries=100, prefix_hits=64,
-    phase_seconds={{"forward": 0.03, "schedule": 0.0001}},
+    phase_seconds={{"forward": 0.03, "schedule": 0.0001}}, price=0.125,
+    committed_tokens=9, predicted_tokens=10.0, step_seconds=0.033, predicted_seconds=0.030,
 ))
 EngineMetrics("m").observe_step(StepReport(running={running}, waiting=1, kv_usage={kv_usage}, decoding=1))
 """
@@ -126,6 +127,11 @@ def test_one_process_alone(start: Callable[..., Process]) -> None:
     ]
     assert per_position == [2, 2, 1, None]
     assert value("canopy:plain_steps_total") == 1
+    assert value("canopy:decode_steps_total") == 2
+    assert value("canopy:draft_tokens_per_sequence_sum") == 8
+    assert value("canopy:step_time_ratio_sum") == pytest.approx(1.1)
+    assert value("canopy:step_tokens_ratio_sum") == pytest.approx(0.9)
+    assert value("canopy:step_tokens_ratio_count") == 1
     assert value("canopy:drafter_failures_total", reason="timeout") == 1
     assert value("canopy:step_phase_seconds_count", phase="forward") == 1
     assert value("canopy:step_phase_seconds_sum", phase="forward") == 0.03

@@ -54,15 +54,20 @@ async def test_the_mode_changes_without_dropping_a_request(port: int, tiny_model
     assert drafted > 0
     under_way = asyncio.create_task(complete(service, n=4))
     await asyncio.to_thread(apply, tiny_model, {"mode": "off"})
-    while (await complete(service))[1] > 0:
-        await asyncio.sleep(0.2)
+    await until(service, drafting=False)
     assert (await under_way)[0] == expected
     assert (await complete(service))[0] == expected
     await asyncio.to_thread(apply, tiny_model, {"mode": "fixed", "num_speculative_tokens": 2})
-    while not (await complete(service))[1]:
-        await asyncio.sleep(0.2)
+    await until(service, drafting=True)
     assert (await asyncio.to_thread(service.stats))["pid"] == engine, "it was restarted"
     await asyncio.to_thread(serve.delete, "switched")
+
+
+async def until(service: Deployed, *, drafting: bool) -> None:
+    for _ in range(200):
+        if ((await complete(service))[1] > 0) == drafting:
+            return
+    pytest.fail("the mode did not change")
 
 
 async def complete(service: Deployed, n: int = 1) -> tuple[str, int]:
