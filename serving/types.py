@@ -92,6 +92,8 @@ class SpeculationStats:
     """Counts of one request (or a sum of many). tau = committed tokens per sequence and decode step.
 
     accepted_per_position[d]: how often a draft token at tree depth d + 1 was accepted.
+    offered_per_position[d]: how often there were draft tokens at that depth below what had been accepted: no
+    others can be right.
     """
 
     steps: int = 0
@@ -99,6 +101,7 @@ class SpeculationStats:
     draft_tokens: int = 0
     accepted_tokens: int = 0
     accepted_per_position: list[int] = field(default_factory=list)
+    offered_per_position: list[int] = field(default_factory=list)
 
     @property
     def tau(self) -> float:
@@ -110,26 +113,29 @@ class SpeculationStats:
         counts = self.accepted_per_position
         return counts[depth] if depth < len(counts) else 0
 
-    def record(self, drafted: int, accepted: int, committed: int) -> None:
-        """Count one decode step of one sequence."""
+    def record(self, drafted: int, accepted: int, committed: int, offered: int) -> None:
+        """Count one decode step of one sequence. offered: depths at which its path met draft tokens."""
+        assert offered >= accepted
         self.steps += 1
         self.committed_tokens += committed
         self.draft_tokens += drafted
         self.accepted_tokens += accepted
-        while len(self.accepted_per_position) < accepted:
-            self.accepted_per_position.append(0)
-        for depth in range(accepted):
-            self.accepted_per_position[depth] += 1
+        _add_counts(self.accepted_per_position, [1] * accepted)
+        _add_counts(self.offered_per_position, [1] * offered)
 
     def add(self, other: SpeculationStats) -> None:
         self.steps += other.steps
         self.committed_tokens += other.committed_tokens
         self.draft_tokens += other.draft_tokens
         self.accepted_tokens += other.accepted_tokens
-        missing = len(other.accepted_per_position) - len(self.accepted_per_position)
-        self.accepted_per_position.extend([0] * max(missing, 0))
-        for depth, count in enumerate(other.accepted_per_position):
-            self.accepted_per_position[depth] += count
+        _add_counts(self.accepted_per_position, other.accepted_per_position)
+        _add_counts(self.offered_per_position, other.offered_per_position)
+
+
+def _add_counts(counts: list[int], more: list[int]) -> None:
+    counts.extend([0] * (len(more) - len(counts)))
+    for depth, count in enumerate(more):
+        counts[depth] += count
 
 
 class TokenLogprobs(NamedTuple):

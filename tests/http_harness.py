@@ -66,7 +66,7 @@ def says(text: str, *, by: int = 2, pause: float = 0.0, eos: bool = True, cached
         stats = SpeculationStats()
         for start in range(0, len(token_ids), by):
             step = tuple(token_ids[start : start + by])
-            stats.record(drafted=by, accepted=len(step) - 1, committed=len(step))
+            stats.record(drafted=by, accepted=len(step) - 1, committed=len(step), offered=len(step) - 1)
             last = start + by >= len(token_ids)
             if pause:
                 yield pause

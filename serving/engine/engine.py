@@ -23,7 +23,7 @@ from serving.metrics import EngineMetrics, StepReport
 from serving.spec.accept import VerifyResult, cut
 from serving.spec.controller import Choice, Controller, ScheduledController, StepOutcome
 from serving.spec.cost import StepLoad
-from serving.spec.tree import DraftTree
+from serving.spec.tree import ROOT, DraftTree
 from serving.types import FinishReason, GenerationRequest, ModelCard, SpeculationStats, TokenDelta
 
 # Committed tokens of a sequence that a drafter is sent with its next tree.
@@ -212,8 +212,9 @@ class Engine:
             counted = (seq.stats, speculation) if seq.num_output else ()  # the first token is the prompt's
             delta = self._emit(seq, verification, index, result)
             accepted = min(len(result.accepted), len(delta.token_ids))
+            tree = verification.trees[index]
             for stats in counted:
-                stats.record(len(verification.trees[index]), accepted, len(delta.token_ids))
+                stats.record(len(tree), accepted, len(delta.token_ids), _offered(tree, result, accepted))
             deltas.append(delta)
         index = len(plan.decodes)
         for chunk in plan.prefills:
@@ -329,3 +330,10 @@ def _outcome(
         # What catching up after a prompt or a pause takes says nothing of the trees to come.
         drafted=drafts.asked if drafts.fed <= USUALLY_FED * drafts.asked else 0,
     )
+
+
+def _offered(tree: DraftTree, result: VerifyResult, accepted: int) -> int:
+    """Depths at which the first `accepted` nodes of the path met draft tokens."""
+    if accepted < len(result.accepted):
+        return accepted
+    return accepted + tree.continues(result.accepted[-1] if result.accepted else ROOT)

@@ -102,6 +102,10 @@ class DraftTree:
         links = zip(self.parents.tolist(), self.token_ids.tolist(), strict=True)
         return {link: child for child, link in enumerate(links)}
 
+    def continues(self, node: int) -> bool:
+        """Whether anything was drafted below `node` (or ROOT)."""
+        return bool((self.parents == node).any())
+
     def ancestor_mask(self) -> NDArray[np.bool_]:
         """bool [n, n]: mask[i, j] says that node i sees node j, itself or an ancestor."""
         mask = np.eye(len(self), dtype=np.bool_)

@@ -72,7 +72,7 @@ def test_nothing_is_said_after_a_stop_token_in_the_middle_of_an_accepted_block(
     assert outcome.token_ids == output[: at + 1]
     assert outcome.reason is FinishReason.STOP
     assert outcome.deltas == 2, "the first token, then the block"
-    assert outcome.stats == SpeculationStats(1, at, 16, at, [1] * at)
+    assert outcome.stats == SpeculationStats(1, at, 16, at, [1] * at, [1] * at)
     assert not oracle.held
 
 
@@ -192,7 +192,12 @@ def test_sums_over_requests_are_the_engines(llama: Path) -> None:
         total.add(outcome.stats)
     assert total == engine.stats.speculation
     assert total.committed_tokens == 5 * 19
-    assert sum(total.accepted_per_position) == total.accepted_tokens > 20
+    accepted, offered = total.accepted_per_position, total.offered_per_position
+    assert sum(accepted) == total.accepted_tokens > 20
+    assert offered[0] <= total.steps
+    assert all(right <= drafted for right, drafted in zip(accepted, offered, strict=False))
+    assert all(deeper <= right for deeper, right in zip(offered[1:], accepted, strict=False))
+    assert sum(offered) > sum(accepted), "the adversary was never refused"
     assert engine.stats.times.forward > 0
     assert engine.stats.steps >= 20 / 9
 

@@ -68,7 +68,7 @@ class Paper:
             self.commit(chunk.seq, 1 if chunk.last else 0)
         for decode in plan.decodes:
             accepted = accept(decode)
-            decode.seq.stats.record(decode.max_draft, accepted, accepted + 1)
+            decode.seq.stats.record(decode.max_draft, accepted, accepted + 1, offered=accepted)
             self.commit(decode.seq, accepted + 1)
             self.compact(decode.seq, accepted)
             decode.seq.num_computed += 1 + accepted

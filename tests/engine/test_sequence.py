@@ -55,7 +55,7 @@ def test_restart_keeps_tokens_and_counts() -> None:
     seq.append((1, 2))
     seq.num_computed = seq.num_drafted = 5
     seq.status = Status.RUNNING
-    seq.stats.record(drafted=3, accepted=1, committed=2)
+    seq.stats.record(drafted=3, accepted=1, committed=2, offered=2)
     seq.restart()
     assert (seq.num_computed, seq.num_drafted, seq.status) == (0, 0, Status.WAITING)
     assert (seq.token_ids, seq.num_uncomputed) == ([100, 101, 102, 103, 1, 2], 6)
@@ -73,6 +73,6 @@ def test_statistics_without_a_draft_are_defined() -> None:
     """S24."""
     seq = sequence()
     assert seq.stats.tau == 0.0
-    seq.stats.record(drafted=0, accepted=0, committed=1)
+    seq.stats.record(drafted=0, accepted=0, committed=1, offered=0)
     assert (seq.stats.tau, seq.stats.draft_tokens, seq.stats.accepted_tokens) == (1.0, 0, 0)
     assert seq.stats.accepted_per_position == []

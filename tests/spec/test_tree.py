@@ -55,6 +55,11 @@ def paths(tree: DraftTree) -> list[tuple[int, ...]]:
 EXAMPLE = Candidates([5, 6, 7, 8, 9], [-1, -1, 0, 1, 1], np.log([0.6, 0.4, 0.5, 0.9, 0.1]).tolist())
 
 
+def test_nodes_with_something_below_them_continue():
+    assert [build(EXAMPLE).continues(node) for node in (ROOT, 0, 1, 2, 3, 4)] == [True] * 3 + [False] * 3
+    assert not DraftTree.empty(7, 100).continues(ROOT)
+
+
 def test_example_is_ordered_by_path_value():
     tree = build(EXAMPLE)
     assert tree.token_ids.tolist() == [5, 6, 8, 7, 9]
