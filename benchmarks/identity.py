@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmarks.answers import Answer, Prompt
+from benchmarks.asked import Asked
 from benchmarks.compare import Decode, first_difference, same
-from benchmarks.speed.asked import Asked
 
 # A difference where plain's two best logits are further apart than this is a fault, not rounding.
 FAULT_MARGIN = 1e-3
@@ -18,13 +18,14 @@ FAULT_MARGIN = 1e-3
 class Difference:
     """Where an answer parts from plain's: index of the first other token, and plain's margin there.
 
-    Both are None where plain's tokens are not known.
+    turn: of the question, from 1. Position and margin are None where plain's tokens are not known.
     """
 
     task: str
     question_id: int | str
     position: int | None
     margin: float | None
+    turn: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Comparer:
 
     def _difference(self, asked: Asked, answer: Answer, plain: Answer) -> Difference:
         if plain.token_ids is None or self.margin is None:
-            return Difference(asked.task, asked.question_id, None, None)
+            return Difference(asked.task, asked.question_id, None, None, asked.turn)
         position = first_difference(answer, plain, self.decode)
         margin = self.margin(asked.prompt + plain.token_ids[:position])
-        return Difference(asked.task, asked.question_id, position, margin)
+        return Difference(asked.task, asked.question_id, position, margin, asked.turn)

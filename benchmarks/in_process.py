@@ -38,9 +38,9 @@ class InProcess:
         num_speculative_tokens: int | None,
         sampling: Mapping[str, Any] = GREEDY,
     ) -> Wave:
+        """sampling: fields of SamplingParams; other `max_tokens` than this system's may be among them."""
         params = SamplingParams(
-            self._max_tokens,
-            **sampling,
+            **{"max_tokens": self._max_tokens, **sampling},
             stop_token_ids=self._eos,
             num_speculative_tokens=num_speculative_tokens,
         )

@@ -10,7 +10,7 @@ from benchmarks.errors import BenchmarkError
 
 FORMAT = (
     "a folder with one file TASK.jsonl per task, each line a JSON object with `question_id`, `category` (a "
-    "string) and `turns` (a list of strings, of which the first is asked)"
+    "string) and `turns` (a list of strings)"
 )
 
 

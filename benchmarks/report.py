@@ -10,6 +10,9 @@ from typing import Any
 
 from benchmarks.machine import describe
 
+ALL_TASKS = "all"
+"""Task of the rows that are about the questions of every task."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -10,20 +10,19 @@ from typing import Any
 from tqdm import tqdm
 
 from benchmarks.answers import Answer, Prompt, total_stats
+from benchmarks.asked import ask
 from benchmarks.errors import BenchmarkError
 from benchmarks.figure import Lines, draw
 from benchmarks.in_process import InProcess
 from benchmarks.parsing import given
 from benchmarks.questions import read_questions
-from benchmarks.report import Row, write_report
-from benchmarks.speed.asked import ask
+from benchmarks.report import ALL_TASKS, Row, write_report
 from benchmarks.table import number, percent, render
 from serving.config import ServeConfig
 from serving.router.model import ServedModel
 from serving.types import SpeculationStats
 
 SECTION = "coupling"
-ALL_TASKS = "all"
 GREEDY, UNCOUPLED, COUPLED = "greedy", "uncoupled", "coupled"
 DEPTH = 8
 

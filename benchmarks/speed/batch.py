@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.answers import Answer, Method, Wave
+from benchmarks.asked import Asked
+from benchmarks.identity import Comparer
 from benchmarks.report import Row
-from benchmarks.speed.asked import Asked
-from benchmarks.speed.identity import Comparer
-from benchmarks.speed.rotation import rotated
+from benchmarks.rotation import rotated
 from benchmarks.speed.tasks import tau
 from benchmarks.stats import paired_ratio
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.answers import Method, Window
+from benchmarks.asked import Asked
 from benchmarks.report import Row
-from benchmarks.speed.asked import Asked
+from benchmarks.rotation import rotated
 from benchmarks.speed.batch import MIXED, num_waves
-from benchmarks.speed.rotation import rotated
 
 SECTION = "breakdown"
 SIZES = (1, 8)

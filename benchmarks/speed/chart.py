@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.figure import Bars, Lines, draw
-from benchmarks.report import Row
+from benchmarks.report import ALL_TASKS, Row
 from benchmarks.speed import batch, tasks
 
 
@@ -21,7 +21,7 @@ def _by_task(rows: Sequence[Row]) -> Bars | None:
     rates = {
         (row.method, row.task): row.tokens_per_s
         for row in rows
-        if row.section == tasks.SECTION and row.task != tasks.ALL_TASKS
+        if row.section == tasks.SECTION and row.task != ALL_TASKS
     }
     if not rates:
         return None

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from benchmarks.errors import BenchmarkError
+from benchmarks.parsing import (
+    DTYPES,
+    TASKS,
+    check_output,
+    count,
+    counts,
+    names,
+    pairs,
+    setting,
+    written,
+)
 from benchmarks.questions import FORMAT
 
-TASKS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "cnn_dm", "natural_questions")
 SECTIONS = ("memory", "tasks", "transformers", "batch", "breakdown", "tau")
 WAYS = ("engine", "http")
-DTYPES = ("auto", "bfloat16", "float32", "float16")
 FIGURE_FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -44,8 +52,7 @@ class Options:
             **{field.name: getattr(parsed, field.name) for field in fields(cls)} | {"set": tuple(parsed.set)}
         )
         for path in (options.json, options.figure):
-            if path is not None and not path.absolute().parent.is_dir():
-                raise BenchmarkError(f"{path}: there is no folder {path.absolute().parent}")
+            check_output(path)
         if options.figure is not None and options.figure.suffix not in FIGURE_FORMATS:
             raise BenchmarkError(f"{options.figure}: a figure must end in {', '.join(FIGURE_FORMATS)}")
         return options
@@ -61,7 +68,7 @@ class Options:
 
     @property
     def settings(self) -> dict[str, str]:
-        return dict(setting.split("=", 1) for setting in self.set)
+        return pairs(self.set)
 
     @property
     def asks_one_by_one(self) -> bool:
@@ -73,61 +80,29 @@ class Options:
         return "transformers" in self.sections
 
     def as_json(self) -> dict[str, Any]:
-        written = asdict(self)
-        return {name: str(v) if isinstance(v, Path) else v for name, v in written.items() if v is not None}
+        return written(asdict(self))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--questions", type=Path, help=FORMAT)
-    add("--tasks", type=_names(None), default=",".join(TASKS), help="files to read, without .jsonl")
-    add("--limit", type=_count, default=8, help="questions per task")
-    add("--max-tokens", type=_count, default=128, help="new tokens per answer, unless it ends before")
-    add("--repeats", type=_count, default=2, help="times that every question is asked by every method")
-    add("--concurrency", type=_counts, default="1,8,16", help="requests at once, in section batch")
+    add("--tasks", type=names(None), default=",".join(TASKS), help="files to read, without .jsonl")
+    add("--limit", type=count, default=8, help="questions per task")
+    add("--max-tokens", type=count, default=128, help="new tokens per answer, unless it ends before")
+    add("--repeats", type=count, default=2, help="times that every question is asked by every method")
+    add("--concurrency", type=counts, default="1,8,16", help="requests at once, in section batch")
     add("--model", default="default", help="as in the service's settings")
     add("--head", help="EAGLE-3 head to compare (the default model brings one)")
     add(
         "--set",
-        type=_setting,
+        type=setting,
         nargs="+",
         default=(),
         metavar="KEY=VALUE",
         help="settings of all services and engines, as of `serve run`",
     )
     add("--dtype", choices=DTYPES, default="auto", help="of all methods; auto: the faster on this machine")
-    add(
-        "--through", type=_names(WAYS), default=",".join(WAYS), help="engine: in process; http: whole service"
-    )
-    add("--sections", type=_names(SECTIONS), default=",".join(SECTIONS), help="parts to measure")
+    add("--through", type=names(WAYS), default=",".join(WAYS), help="engine: in process; http: whole service")
+    add("--sections", type=names(SECTIONS), default=",".join(SECTIONS), help="parts to measure")
     add("--json", type=Path, metavar="PATH", help="write rows there")
     add("--figure", type=Path, metavar="PATH", help="draw results there (png, svg, pdf)")
-
-
-def _count(text: str) -> int:
-    value = int(text) if text.isdecimal() else 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return value
-
-
-def _setting(text: str) -> str:
-    if not text.partition("=")[0] or "=" not in text:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
-    return text
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    return tuple(sorted({_count(part) for part in text.split(",")}))
-
-
-def _names(allowed: tuple[str, ...] | None) -> Callable[[str], tuple[str, ...]]:
-    def parse(text: str) -> tuple[str, ...]:
-        names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-        for name in names:
-            if not name or (allowed is not None and name not in allowed):
-                choices = f"; choose from {', '.join(allowed)}" if allowed else ""
-                raise argparse.ArgumentTypeError(f"{name!r} is not a name known here{choices}")
-        return names
-
-    return parse

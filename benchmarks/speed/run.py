@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm import tqdm
 
+from benchmarks.asked import mixed
 from benchmarks.questions import Question, read_questions
-from benchmarks.report import Row, write_report
+from benchmarks.report import ALL_TASKS, Row, write_report
 from benchmarks.speed import batch, breakdown, footprint, tasks, tau
-from benchmarks.speed.asked import mixed
 from benchmarks.speed.methods import TRANSFORMERS
 from benchmarks.speed.options import Options
 from benchmarks.speed.plan import plan
 from benchmarks.speed.tables import print_tables
 from benchmarks.speed.targets import verdicts
-from serving.config import ServeConfig
+from benchmarks.waiting import wait_as_the_service_does
 
 if TYPE_CHECKING:
     from benchmarks.answers import Method
@@ -78,7 +77,7 @@ def _measure_speed(
     environment: dict[str, str],
     runs: int,
 ) -> _Measured:
-    _wait_as_the_service_does(settings)
+    wait_as_the_service_does(settings)
     from benchmarks.speed.setup import open_bench  # loads torch, which reads the environment once
 
     with ExitStack() as resources:
@@ -87,14 +86,6 @@ def _measure_speed(
             method.run([mixed(bench.tasks, 1)[0].prompt])
         progress = resources.enter_context(tqdm(total=runs, unit="run", smoothing=0.05))
         return _Measured(_run_sections(options, bench, progress.update), bench.dtype)
-
-
-def _wait_as_the_service_does(settings: dict[str, Any]) -> None:
-    """OpenMP's threads in this process behave as those of the service's own engine."""
-    assert "torch" not in sys.modules, "OpenMP has read its environment already"
-    from serving.replicas.workers import compute_environment
-
-    os.environ.update(compute_environment(ServeConfig.load(settings)))
 
 
 def _run_sections(options: Options, bench: Bench, tick: Tick) -> list[Row]:
@@ -127,4 +118,4 @@ def _one_by_one(options: Options, bench: Bench, methods: Sequence[Method], tick:
     first, *others = trials.values()
     for other in others:
         first = first.joined(other)
-    return rows + tasks.task_rows(tasks.ALL_TASKS, first, methods)
+    return rows + tasks.task_rows(ALL_TASKS, first, methods)

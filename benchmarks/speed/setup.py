@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.answers import Method
+from benchmarks.asked import Asked, ask, mixed
+from benchmarks.identity import Comparer
 from benchmarks.in_process import InProcess
 from benchmarks.margins import MarginProbe
 from benchmarks.over_http import OverHttp
 from benchmarks.questions import Question
 from benchmarks.reference import Loaded, open_fastest
 from benchmarks.speed import tau
-from benchmarks.speed.asked import Asked, ask, mixed
-from benchmarks.speed.identity import Comparer
 from benchmarks.speed.methods import (
     EAGLE3,
     EAGLE3_COLOCATED_HTTP,

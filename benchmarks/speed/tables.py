@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from benchmarks.cells import differences, identical, with_interval
 from benchmarks.report import Row
 from benchmarks.speed import batch, breakdown, footprint, tasks, tau
 from benchmarks.speed.methods import LEGEND
@@ -17,7 +18,7 @@ to plain over HTTP). tau: committed tokens per sequence and decode step, bonus i
 
 
 def print_tables(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> None:
-    tables = (_tasks, _batch, _breakdown, _tau, _memory, _differences)
+    tables = (_tasks, _batch, _breakdown, _tau, _memory, differences)
     for table in (make(rows) for make in tables):
         for text in table:
             print(text)
@@ -35,13 +36,11 @@ def _tasks(rows: Sequence[Row]) -> Iterator[str]:
                 f"{row.task}  {row.method}",
                 number(row.tokens_per_s, 1),
                 number(row.special["decode_tokens_per_s"], 1),
-                _with_interval(row.speedup_vs_plain, row.special["speedup_interval"]),
-                _with_interval(
-                    row.special["decode_speedup_vs_plain"], row.special["decode_speedup_interval"]
-                ),
+                with_interval(row.speedup_vs_plain, row.special["speedup_interval"]),
+                with_interval(row.special["decode_speedup_vs_plain"], row.special["decode_speedup_interval"]),
                 number(1e3 * row.special["first_token_s"], 0),
                 number(row.tau),
-                _identical(row),
+                identical(row),
             ]
             for row in chosen
         ]
@@ -70,9 +69,9 @@ def _batch(rows: Sequence[Row]) -> Iterator[str]:
                 number(row.special["decode_tokens_per_s"], 1),
                 number(row.special["scaling"]),
                 number(row.special["decode_scaling"]),
-                _with_interval(row.speedup_vs_plain, row.special["speedup_interval"]),
+                with_interval(row.speedup_vs_plain, row.special["speedup_interval"]),
                 number(row.tau),
-                _identical(row),
+                identical(row),
             ]
             for row in chosen
         ]
@@ -126,37 +125,8 @@ def _memory(rows: Sequence[Row]) -> Iterator[str]:
         yield render("Memory of the whole service", ["role", "processes", "PSS MB"], lines)
 
 
-def _differences(rows: Sequence[Row]) -> Iterator[str]:
-    lines = [
-        [
-            f"{difference['task']} {difference['question_id']}",
-            row.method,
-            str(row.concurrency),
-            ABSENT if difference["position"] is None else str(difference["position"]),
-            ABSENT if difference["margin"] is None else f"{difference['margin']:.2g}",
-        ]
-        for row in rows
-        if row.task != tasks.ALL_TASKS
-        for difference in row.special.get("differences", ())
-    ]
-    if lines:
-        header = ["question", "method", "requests", "first other token", "plain's margin there"]
-        yield render("Answers that differ from plain's", header, lines)
-
-
 def _verdicts(verdicts: Sequence[Verdict]) -> str:
     lines = [
         [v.name, v.target, v.measured, v.decode or ABSENT, "met" if v.met else "missed"] for v in verdicts
     ]
     return render("Targets", ["", "target", "measured", "decode only", ""], lines)
-
-
-def _identical(row: Row) -> str:
-    compared = row.special["compared"]
-    return f"{compared - len(row.special['differences'])}/{compared}"
-
-
-def _with_interval(value: float | None, interval: Sequence[float] | None) -> str:
-    if value is None or interval is None:
-        return ABSENT
-    return f"{value:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.report import Row
+from benchmarks.identity import FAULT_MARGIN
+from benchmarks.report import ALL_TASKS, Row
 from benchmarks.speed import batch, breakdown, footprint, tasks, tau
-from benchmarks.speed.identity import FAULT_MARGIN
 from benchmarks.speed.methods import EAGLE3, PLAIN, POOL_HTTP, PROMPT_LOOKUP, TRANSFORMERS, WITH_HEAD
 
 PLAIN_OVER_TRANSFORMERS = 1.5
@@ -62,7 +62,7 @@ def _at_least(name: str, target: float, value: float, decode: float | None) -> V
 
 def _transformers(rows: Sequence[Row]) -> Iterator[Verdict]:
     """transformers' row holds its own ratio to plain: here it is the other way round."""
-    for row in _select(rows, tasks.SECTION, task=tasks.ALL_TASKS, method=TRANSFORMERS):
+    for row in _select(rows, tasks.SECTION, task=ALL_TASKS, method=TRANSFORMERS):
         decode = row.special["decode_speedup_vs_plain"]
         if row.speedup_vs_plain:
             yield _at_least(
@@ -75,7 +75,7 @@ def _transformers(rows: Sequence[Row]) -> Iterator[Verdict]:
 
 def _lookup(rows: Sequence[Row]) -> Iterator[Verdict]:
     for method in (PROMPT_LOOKUP, POOL_HTTP):
-        by_task = [r for r in _select(rows, tasks.SECTION, method=method) if r.task != tasks.ALL_TASKS]
+        by_task = [r for r in _select(rows, tasks.SECTION, method=method) if r.task != ALL_TASKS]
         for row in by_task:
             cnn_dm = row.task == "cnn_dm"
             if row.speedup_vs_plain is not None:
@@ -91,7 +91,7 @@ def _eagle3(rows: Sequence[Row]) -> Iterator[Verdict]:
     for method in WITH_HEAD["http"]:
         for row in _select(rows, tasks.SECTION, method=method):
             if row.speedup_vs_plain is not None:
-                target = EAGLE3_ON_AVERAGE if row.task == tasks.ALL_TASKS else EAGLE3_ON_ANY_TASK
+                target = EAGLE3_ON_AVERAGE if row.task == ALL_TASKS else EAGLE3_ON_ANY_TASK
                 decode = row.special["decode_speedup_vs_plain"]
                 yield _at_least(f"{method} / plain, {row.task}", target, row.speedup_vs_plain, decode)
 
@@ -104,7 +104,7 @@ def _drafting(rows: Sequence[Row]) -> Iterator[Verdict]:
 
 
 def _tau(rows: Sequence[Row]) -> Iterator[Verdict]:
-    for row in _select(rows, tau.SECTION, task=tasks.ALL_TASKS, method=EAGLE3):
+    for row in _select(rows, tau.SECTION, task=ALL_TASKS, method=EAGLE3):
         if row.special["num_speculative_tokens"] == TAU_SIZE and row.tau is not None:
             name = f"tau at m = {TAU_SIZE}, {row.method}"
             yield Verdict(name, f">= {TAU:g}", f"{row.tau:.2f}", None, row.tau >= TAU)
@@ -139,7 +139,7 @@ def _identity(rows: Sequence[Row]) -> Iterator[Verdict]:
     compared = [
         r
         for r in rows
-        if r.identical is not None and r.method not in (PLAIN, TRANSFORMERS) and r.task != tasks.ALL_TASKS
+        if r.identical is not None and r.method not in (PLAIN, TRANSFORMERS) and r.task != ALL_TASKS
     ]
     differences = [difference for row in compared for difference in row.special["differences"]]
     faults = [d for d in differences if d["margin"] is None or d["margin"] > FAULT_MARGIN]

@@ -8,14 +8,13 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks.answers import Answer, Method, total_stats
+from benchmarks.asked import Asked
+from benchmarks.identity import Comparer, Outcome
 from benchmarks.report import Row
-from benchmarks.speed.asked import Asked
-from benchmarks.speed.identity import Comparer, Outcome
-from benchmarks.speed.rotation import rotated
+from benchmarks.rotation import rotated
 from benchmarks.stats import Estimate, paired_ratio
 
 SECTION = "tasks"
-ALL_TASKS = "all"
 
 
 @dataclass(frozen=True, slots=True)

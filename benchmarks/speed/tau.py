@@ -7,9 +7,9 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.answers import Answer, Method
-from benchmarks.report import Row
-from benchmarks.speed.asked import Asked
-from benchmarks.speed.tasks import ALL_TASKS, tau
+from benchmarks.asked import Asked
+from benchmarks.report import ALL_TASKS, Row
+from benchmarks.speed.tasks import tau
 
 SECTION = "tau"
 SIZES = (8, 16, 32)
