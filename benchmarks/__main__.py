@@ -7,7 +7,9 @@ import sys
 
 from benchmarks.coupling.command import add_command as add_coupling
 from benchmarks.errors import BenchmarkError
+from benchmarks.evaluate.command import add_command as add_evaluate
 from benchmarks.kernels_command import add_command as add_kernels
+from benchmarks.peers.command import add_command as add_peers
 from benchmarks.prefix_command import add_command as add_prefix
 from benchmarks.sampler_command import add_command as add_sampler
 from benchmarks.speed.command import add_command as add_speed
@@ -18,6 +20,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_speed(commands)
+    add_evaluate(commands)
+    add_peers(commands)
     add_kernels(commands)
     add_coupling(commands)
     add_prefix(commands)

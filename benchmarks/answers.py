@@ -94,6 +94,11 @@ class Wave:
     def num_tokens(self) -> int:
         return sum(answer.num_tokens for answer in self.answers)
 
+    @property
+    def tokens_per_s(self) -> float:
+        """Prefill, and the end where fewer are left, included."""
+        return self.num_tokens / self.seconds
+
 
 class System(Protocol):
     """Something that answers prompts: greedy, to the end of sequence or a fixed number of tokens."""
@@ -107,7 +112,7 @@ class System(Protocol):
 class Method:
     """A way to answer. baseline: the name of the method that is plain decoding by the same way.
 
-    through: "engine" (in this process), "http" or "transformers".
+    through: "engine" (in this process), "http", "transformers" or "vllm".
     """
 
     name: str

@@ -20,22 +20,29 @@ STOP_TIMEOUT_S = 60.0
 
 
 class Child:
-    """Runs `python -m module`, whose main calls `serve_lines`; a context manager that ends it."""
+    """Runs `python -m module`, whose main calls `serve_lines`; a context manager that ends it.
 
-    def __init__(self, module: str, environment: dict[str, str]) -> None:
+    python: of another environment, if need be. Raises BenchmarkError where there is none.
+    """
+
+    def __init__(self, module: str, environment: dict[str, str], python: str = sys.executable) -> None:
         self._module = module
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in `stop`
         # A session of its own: an interrupt reaches this process alone, which then ends the other in order.
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [python, "-m", module],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                text=True,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._log.close()
+            raise BenchmarkError(f"{python} cannot be run: {error}") from None
 
     def __enter__(self) -> Self:
         return self

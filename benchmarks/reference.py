@@ -26,10 +26,15 @@ class Loaded:
     dtype: str
     threads: int
     eos_token_ids: tuple[int, ...]
+    assistant: str | None = None
 
 
 class Reference:
-    """A System for one prompt at a time, and a context manager that ends its process."""
+    """A System, and a context manager that ends its process.
+
+    Several prompts are one padded batch. Drafts are prompt lookup's or, where as many as it likes are asked
+    for (None), the assistant's; of one prompt alone.
+    """
 
     def __init__(
         self, loaded: Loaded, tokenizer: Tokenizer, max_tokens: int, environment: dict[str, str]
@@ -52,18 +57,21 @@ class Reference:
         self._child.stop()
 
     def run(self, prompts: Sequence[Prompt], num_speculative_tokens: int | None) -> Wave:
-        (prompt,) = prompts
-        return Wave((self._generate(prompt, self._max_tokens),), None)
+        return self._generate(prompts, self._max_tokens, num_speculative_tokens)
 
     def trial(self, prompt: Prompt) -> float:
         """Tokens per second of a short answer, the first one being for warming up."""
-        self._generate(prompt, TRIAL_TOKENS)
-        return self._generate(prompt, TRIAL_TOKENS).tokens_per_s
+        self._generate([prompt], TRIAL_TOKENS, 0)
+        return self._generate([prompt], TRIAL_TOKENS, 0).answers[0].tokens_per_s
 
-    def _generate(self, prompt: Prompt, max_tokens: int) -> Answer:
-        made = self._child.ask({"prompt": prompt, "max_tokens": max_tokens})
-        ids = tuple(made["token_ids"])
-        return Answer(self._tokenizer.decode(ids), ids, len(ids), made["first_s"], made["last_s"])
+    def _generate(self, prompts: Sequence[Prompt], max_tokens: int, draft_tokens: int | None) -> Wave:
+        question = {"prompts": prompts, "max_tokens": max_tokens, "draft_tokens": draft_tokens}
+        made = self._child.ask(question)
+        times = made["first_s"], made["last_s"]
+        answers = (
+            Answer(self._tokenizer.decode(ids), tuple(ids), len(ids), *times) for ids in made["token_ids"]
+        )
+        return Wave(tuple(answers), None)
 
 
 def open_fastest(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from benchmarks.answers import Method
@@ -31,14 +30,10 @@ from benchmarks.speed.methods import (
 )
 from benchmarks.speed.options import Options
 from benchmarks.stack import Stack
+from benchmarks.target import Target
 from serving.config import ServeConfig
-from serving.engine.placement import choose_placement
-from serving.models.architecture import Architecture
-from serving.models.card import read_card
-from serving.models.sources import resolve
 from serving.router.model import ServedModel
 from serving.router.tokenizer import Tokenizer
-from serving.types import ModelCard
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +50,6 @@ class Bench:
     comparer: Comparer
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The model that every method runs, its dtype decided."""
-
-    folder: Path
-    dtype: str
-    threads: int
-    card: ModelCard
-
-
 def open_bench(
     options: Options,
     settings: Mapping[str, Any],
@@ -76,7 +61,7 @@ def open_bench(
 
     Raises BenchmarkError, and what loading a model raises.
     """
-    target = _target(ServeConfig.load(dict(settings)))
+    target = Target.of(ServeConfig.load(dict(settings)))
     served, tokenizer = ServedModel(target.card), Tokenizer(target.card.tokenizer_json)
     tasks = {task: ask(task, each, served, options.max_tokens) for task, each in questions.items()}
     settings = {**settings, "dtype": target.dtype}
@@ -152,12 +137,3 @@ class _Opener:
             return dict(self.settings)
         head = {"speculation.method": "eagle3", "speculation.head": self.options.head}
         return {**self.settings, **head, **_HEAD_SETTINGS[method]}
-
-
-def _target(config: ServeConfig) -> _Target:
-    folder = resolve(config.model, config.cache_dir)
-    architecture = Architecture.from_folder(folder)
-    placement = choose_placement(config, architecture)
-    limit = config.engine.max_model_len or architecture.max_position_embeddings
-    card = read_card(folder, config.model_name, architecture, limit, placement.dtype_name)
-    return _Target(folder, placement.dtype_name, placement.threads, card)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from question_files import write_questions
 from tiny_heads import TinyHead, save_head
 
 
@@ -18,8 +19,7 @@ def head(tiny_model: Path, tmp_path: Path) -> Path:
 
 
 def test_sampled_drafts_are_compared(tiny_model: Path, head: Path, tmp_path: Path) -> None:
-    lines = [json.dumps({"question_id": i, "category": "", "turns": [f"say {i}"]}) for i in range(3)]
-    (tmp_path / "alpaca.jsonl").write_text("\n".join(lines))
+    write_questions(tmp_path, "alpaca", [[f"say {i}"] for i in range(3)])
     result, figure = tmp_path / "coupling.json", tmp_path / "coupling.png"
     options = ["--tasks", "alpaca", "--max-tokens", "40", "--temperatures", "1", "--spreads", "0.5", "1"]
     where = ["--questions", tmp_path, "--model", tiny_model, "--head", head, "--dtype", "float32"]

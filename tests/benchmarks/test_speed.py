@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_heads import TinyHead, save_head
+from question_files import write_questions
 
 KEYS = {"task", "method", "concurrency", "tokens_per_s", "speedup_vs_plain", "tau", "identical"}
 ENGINE_METHODS = {"plain", "prompt_lookup", "eagle3", "eagle3_lookup"}
@@ -25,23 +25,9 @@ def speed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def questions(tmp_path: Path) -> Path:
     folder = tmp_path / "questions"
-    folder.mkdir()
     for task in ("alpaca", "cnn_dm"):
-        lines = [
-            json.dumps({"question_id": i, "category": "", "turns": [f"{task} {i}: say one two one two"]})
-            for i in range(2)
-        ]
-        (folder / f"{task}.jsonl").write_text("\n".join(lines))
+        write_questions(folder, task, [[f"{task} {i}: say one two one two"] for i in range(2)])
     return folder
-
-
-@pytest.fixture(scope="session")
-def tiny_head(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random head as wide as the tiny model."""
-    config = json.loads((tiny_model / "config.json").read_text())
-    return save_head(
-        TinyHead(vocab_size=config["vocab_size"]), tmp_path_factory.mktemp("heads") / "tiny", "specforge"
-    )
 
 
 def common(questions: Path, model: Path) -> list[str | Path]:
@@ -143,7 +129,7 @@ def test_what_is_wrong_is_said_in_one_line(questions: Path, arguments: list[str]
 
 def test_the_wrong_line_of_a_file_is_named(questions: Path) -> None:
     with (questions / "cnn_dm.jsonl").open("a") as file:
-        file.write("\n{}")
+        file.write("{}")
     done = speed("--questions", questions, "--tasks", "alpaca,cnn_dm")
     assert done.returncode == 1
     assert "cnn_dm.jsonl, line 3: question_id" in done.stderr
