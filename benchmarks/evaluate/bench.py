@@ -14,7 +14,7 @@ from benchmarks.identity import Comparer
 from benchmarks.in_process import InProcess
 from benchmarks.machine import describe
 from benchmarks.margins import MarginProbe
-from benchmarks.speed.methods import PLAIN, PROMPT_LOOKUP
+from benchmarks.speed.methods import PLAIN
 from serving.config import ServeConfig
 from serving.engine.head import HeadFiles, uses_features
 from serving.models.card import fingerprint
@@ -32,13 +32,12 @@ class Bench:
 
     @classmethod
     def open(cls, options: Options, methods: Sequence[Method]) -> Bench:
-        """Raises what building an engine raises. Plain decoding shares the engine of prompt lookup."""
-        systems = {
-            method.name: InProcess(_config(options, method), options.max_tokens)
-            for method in methods
-            if method.name != PLAIN
-        }
-        return cls(options, methods, {PLAIN: systems[PROMPT_LOOKUP]} | systems)
+        """Raises what building an engine raises.
+
+        An engine learns from its steps what a draft token is worth, so each method has its own.
+        """
+        systems = {method.name: InProcess(_config(options, method), options.max_tokens) for method in methods}
+        return cls(options, methods, systems)
 
     @cached_property
     def served(self) -> ServedModel:
@@ -49,8 +48,7 @@ class Bench:
         return MarginProbe(self.systems[PLAIN].engine)
 
     def answer(self, method: str, prompt: Prompt, sampling: dict[str, Any]) -> Answer:
-        limit = 0 if method == PLAIN else None
-        (answer,) = self.systems[method].run([prompt], limit, sampling).answers
+        (answer,) = self.systems[method].run([prompt], None, sampling).answers
         return answer
 
     def comparer(self, temperature: float, seed: int) -> Comparer:
@@ -74,7 +72,7 @@ class Bench:
         """Settings, and the fingerprint of its network: a file may change under its name."""
         config = _config(self.options, method)
         target = resolve(config.model, config.cache_dir)
-        drawn: dict[str, Any] = dict(method.settings)
+        drawn: dict[str, Any] = method.settings | {"speculation.mode": config.speculation.chosen_mode}
         if uses_features(config.speculation):
             drawn["fingerprint"] = HeadFiles.find(config, target).fingerprint
         elif config.speculation.draft_model is not None:

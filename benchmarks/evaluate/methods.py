@@ -1,4 +1,4 @@
-"""The ways to draft that are compared. They differ in their settings, not in the size of a tree."""
+"""The ways to draft that are compared. How m is chosen is said by settings that all of them have."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def chosen(options: Options) -> list[Method]:
 
 def _chosen(options: Options) -> Iterator[Method]:
     alone = {"speculation.with_prompt_lookup": False}
-    yield Method(PLAIN, {"speculation.method": "prompt_lookup"})  # never asked
+    yield Method(PLAIN, {"speculation.method": "prompt_lookup", "speculation.mode": "off"})
     if options.draft_model is not None:
         small = {"speculation.method": "draft_model", "speculation.draft_model": options.draft_model}
         yield Method(DRAFT_MODEL, small | alone)

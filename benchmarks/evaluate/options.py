@@ -86,5 +86,5 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=(),
         metavar="KEY=VALUE",
-        help="settings of all engines, as of `serve run`; speculation.num_speculative_tokens, say",
+        help="of all engines, as of `serve run`; speculation.num_speculative_tokens=5: the same m for all",
     )

@@ -15,7 +15,8 @@ HEADLINE = """\
 tok/s: an answer's tokens over its whole time, prefill included; decode counts from the first token on. vs
 plain: median of the ratios question by question, with its 95 % interval. tau: committed tokens per
 verification, prefill excluded. depth d: of the times that tokens were drafted at this depth below what was
-right, how often one of them was right. All methods have the same limit m of draft tokens a step."""
+right, how often one of them was right. How many are verified is as the settings say: by default, as many as
+are worth it, for each method in every step."""
 
 
 def print_tables(rows: Sequence[Row]) -> None:

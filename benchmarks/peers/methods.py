@@ -11,7 +11,7 @@ VLLM = "vllm"
 VLLM_EAGLE3 = "vllm eagle3"
 
 LEGEND = {
-    CANOPY_PLAIN: "our engine in this process, num_speculative_tokens 0",
+    CANOPY_PLAIN: "our engine in this process, without drafts",
     CANOPY: "our engine as it speculates by default",
     TRANSFORMERS: "transformers' generate, one batch padded on the left",
     TRANSFORMERS_LOOKUP: "the same with prompt_lookup_num_tokens; of one prompt alone",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmarks.answers import Method, Prompt
 from benchmarks.errors import BenchmarkError
@@ -41,21 +42,25 @@ class Systems:
     notes: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._config = ServeConfig.load(self.options.settings | {"dtype": self.target.dtype})
+        self._config = ServeConfig.load(self.options.settings)
         self._tokenizer = Tokenizer(self.target.card.tokenizer_json)
 
     def open(self, trial: Prompt) -> None:
         """Raises BenchmarkError when vLLM does not start; that it refuses our head is a note."""
-        engine = InProcess(self._config, self.options.max_tokens)
         self.methods = [
-            Method(CANOPY_PLAIN, engine, 0, CANOPY_PLAIN, "engine"),
-            Method(CANOPY, engine, None, CANOPY_PLAIN, "engine"),
+            Method(CANOPY_PLAIN, self._ours({"speculation.mode": "off"}), 0, CANOPY_PLAIN, "engine"),
+            Method(CANOPY, self._ours({}), None, CANOPY_PLAIN, "engine"),
         ]
         self._open_transformers(trial)
         if self.options.vllm is None:
             self.notes[VLLM] = "not measured: --vllm names no environment"
         else:
             self._open_vllm(self.options.vllm, trial)
+
+    def _ours(self, settings: dict[str, Any]) -> InProcess:
+        """With an engine of its own: it learns from its steps what a draft token is worth."""
+        settings = self.options.settings | {"dtype": self.target.dtype} | settings
+        return InProcess(ServeConfig.load(settings), self.options.max_tokens)
 
     def _open_transformers(self, trial: Prompt) -> None:
         target, small = self.target, self.options.draft_model
