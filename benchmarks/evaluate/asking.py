@@ -1,32 +1,33 @@
-"""Asks a question in all its turns of all methods."""
+"""Asks questions in all their turns of all methods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+
+from tqdm import tqdm
 
 from benchmarks.answers import Answer
 from benchmarks.asked import Asked, ask_turn
 from benchmarks.evaluate.bench import Bench
-from benchmarks.evaluate.trials import Place, Trial
+from benchmarks.evaluate.estimate import estimate_s
+from benchmarks.evaluate.log import TrialLog
+from benchmarks.evaluate.trials import Job, Trial
 from benchmarks.machine import commit
-from benchmarks.questions import Question
 from benchmarks.rotation import rotated
 from benchmarks.speed.methods import PLAIN
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A question to be asked at a temperature. index: its number in the task, and its seed."""
-
-    place: Place
-    question: Question
-    index: int
-
-    @property
-    def sampling(self) -> dict[str, Any]:
-        return {"temperature": self.place.temperature, "seed": self.index}
+def ask_missing(jobs: Sequence[Job], bench: Bench, log: TrialLog) -> None:
+    """Asks what is not in the log, and keeps it there."""
+    left = [job for job in jobs if job.place not in log]
+    minutes = estimate_s(left, bench) / 60
+    print(
+        f"This takes {minutes:.1f} min at most ({len(left)} of {len(jobs)} questions are left).", flush=True
+    )
+    total, to_do = (sum(job.num_turns for job in each) * len(bench.methods) for each in (jobs, left))
+    with tqdm(total=total, initial=total - to_do, unit="answer", smoothing=0.05) as progress:
+        for job in left:
+            log.add(ask(job, bench, progress.update))
 
 
 def ask(job: Job, bench: Bench, tick: Callable[[], object]) -> list[Trial]:
@@ -38,7 +39,7 @@ def ask(job: Job, bench: Bench, tick: Callable[[], object]) -> list[Trial]:
     names = [method.name for method in bench.methods]
     asked: list[Asked] = []
     answers: dict[str, list[Answer]] = {name: [] for name in names}
-    for turn in range(len(job.question.turns)):
+    for turn in range(job.num_turns):
         said = [answer.text for answer in answers[PLAIN]]
         asked.append(ask_turn(job.place.task, job.question, said, bench.served, bench.options.max_tokens))
         for name in rotated(names, job.index + turn):

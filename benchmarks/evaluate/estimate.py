@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchmarks.asked import ask_turn
-from benchmarks.evaluate.asking import Job
 from benchmarks.evaluate.bench import Bench
+from benchmarks.evaluate.trials import Job
 
 WARM_UP_TOKENS = 24
 
@@ -19,9 +19,8 @@ class _Pace(NamedTuple):
     answer: float
 
 
-def estimate_s(jobs: Iterable[Job], bench: Bench) -> float:
+def estimate_s(jobs: Sequence[Job], bench: Bench) -> float:
     """Seconds for answers of full length: many end before. Each method answers the first job in short."""
-    jobs = list(jobs)
     if not jobs:
         return 0.0
     paces = [_pace(method.name, jobs[0], bench) for method in bench.methods]
@@ -42,7 +41,7 @@ def _job_s(job: Job, paces: list[_Pace], bench: Bench) -> float:
     most = bench.options.max_tokens
     first = ask_turn(job.place.task, job.question, (), bench.served, most)
     seconds = 0.0
-    for turn in range(len(job.question.turns)):
+    for turn in range(job.num_turns):
         read = (turn + 1) * len(first.prompt) + turn * most
         seconds += sum(read * pace.prompt + most * pace.answer for pace in paces)
     return seconds

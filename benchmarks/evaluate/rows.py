@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchmarks.evaluate.log import TrialLog
 from benchmarks.evaluate.trials import Place, Trial
 from benchmarks.identity import Outcome
 from benchmarks.report import ALL_TASKS, Row
 from benchmarks.speed.methods import PLAIN
-from benchmarks.stats import Estimate, paired_ratio
+from benchmarks.stats import compared, paired_ratio
 from serving.types import SpeculationStats
 
 SECTION = "evaluate"
@@ -35,7 +35,7 @@ def _row(task: str, temperature: float, method: str, trials: list[Trial], plain:
         total.add(trial.stats)
         outcome += trial.outcome
     speedup = paired_ratio([t.tokens_per_s for t in trials], [t.tokens_per_s for t in plain])
-    decode = _decode(trials, plain)
+    decode = compared([t.decode_tokens_per_s for t in trials], [t.decode_tokens_per_s for t in plain])
     return Row(
         SECTION,
         task,
@@ -49,8 +49,8 @@ def _row(task: str, temperature: float, method: str, trials: list[Trial], plain:
             "temperature": temperature,
             "speedup_interval": list(speedup[1:]),
             "decode_tokens_per_s": decode.rate,
-            "decode_speedup_vs_plain": decode.speedup and decode.speedup.value,
-            "decode_speedup_interval": decode.speedup and list(decode.speedup[1:]),
+            "decode_speedup_vs_plain": decode.ratio and decode.ratio.value,
+            "decode_speedup_interval": decode.ratio and list(decode.ratio[1:]),
             "questions": len(trials),
             "answers": outcome.total,
             "tokens": sum(trial.tokens for trial in trials),
@@ -58,21 +58,6 @@ def _row(task: str, temperature: float, method: str, trials: list[Trial], plain:
             **outcome.as_json(),
         },
     )
-
-
-class _Decode(NamedTuple):
-    """Without prefill: median rate over questions, and the ratio to plain's, question by question."""
-
-    rate: float | None
-    speedup: Estimate | None
-
-
-def _decode(trials: list[Trial], plain: list[Trial]) -> _Decode:
-    rates = [(t.decode_tokens_per_s, p.decode_tokens_per_s) for t, p in zip(trials, plain, strict=True)]
-    known = [(ours, base) for ours, base in rates if ours is not None and base is not None]
-    if not known:
-        return _Decode(None, None)
-    return _Decode(median(ours for ours, _ in known), paired_ratio(*zip(*known, strict=True)))
 
 
 def _counted(total: SpeculationStats) -> dict[str, Any]:

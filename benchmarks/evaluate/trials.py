@@ -29,6 +29,23 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Job:
+    """A question to be asked at a temperature. index: its number in the task, and its seed."""
+
+    place: Place
+    question: Question
+    index: int
+
+    @property
+    def num_turns(self) -> int:
+        return len(self.question.turns)
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        return {"temperature": self.place.temperature, "seed": self.index}
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """Sums over the question's turns. first_s: until the first tokens; seconds: until the last.
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import NamedTuple
 
 from benchmarks.answers import Answer, Method, total_stats
 from benchmarks.asked import Asked
 from benchmarks.identity import Comparer, Outcome
 from benchmarks.report import Row
 from benchmarks.rotation import rotated
-from benchmarks.stats import Estimate, paired_ratio
+from benchmarks.stats import Compared, compared
 
 SECTION = "tasks"
 
@@ -80,14 +79,14 @@ def _row(task: str, trials: Trials, method: Method) -> Row:
         method.name,
         concurrency=1,
         tokens_per_s=whole.rate,
-        speedup_vs_plain=whole.speedup and whole.speedup.value,
+        speedup_vs_plain=whole.ratio and whole.ratio.value,
         tau=tau(flat),
         identical=outcome.share,
         special={
-            "speedup_interval": whole.speedup and list(whole.speedup[1:]),
+            "speedup_interval": whole.ratio and list(whole.ratio[1:]),
             "decode_tokens_per_s": decode.rate,
-            "decode_speedup_vs_plain": decode.speedup and decode.speedup.value,
-            "decode_speedup_interval": decode.speedup and list(decode.speedup[1:]),
+            "decode_speedup_vs_plain": decode.ratio and decode.ratio.value,
+            "decode_speedup_interval": decode.ratio and list(decode.ratio[1:]),
             "first_token_s": median(answer.first_s for answer in flat),
             "questions": len(answers),
             "tokens": sum(answer.num_tokens for answer in flat),
@@ -96,21 +95,11 @@ def _row(task: str, trials: Trials, method: Method) -> Row:
     )
 
 
-class _Compared(NamedTuple):
-    """Median rate over questions, and the ratio to the baseline's, question by question."""
-
-    rate: float | None
-    speedup: Estimate | None
-
-
 def _compared(
     answers: list[list[Answer]], baseline: list[list[Answer]], rate: Callable[[Answer], float | None]
-) -> _Compared:
-    rates = [(_median(ours, rate), _median(base, rate)) for ours, base in zip(answers, baseline, strict=True)]
-    known = [(ours, base) for ours, base in rates if ours is not None and base is not None]
-    if not known:
-        return _Compared(None, None)
-    return _Compared(median(ours for ours, _ in known), paired_ratio(*zip(*known, strict=True)))
+) -> Compared:
+    """Question by question: medians of their repeats."""
+    return compared([_median(each, rate) for each in answers], [_median(each, rate) for each in baseline])
 
 
 def _median(repeats: list[Answer], rate: Callable[[Answer], float | None]) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.stats import median_with_interval, paired_ratio
+from benchmarks.stats import compared, median_with_interval, paired_ratio
 
 
 def test_a_ratio_is_taken_pair_by_pair() -> None:
@@ -35,3 +35,8 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
 def test_the_same_values_give_the_same_interval() -> None:
     values = [3.0, 1.0, 4.0, 1.0, 5.0]
     assert median_with_interval(values) == median_with_interval(values)
+
+
+def test_pairs_that_are_not_whole_are_left_out() -> None:
+    assert compared([4.0, None, 6.0, 1.0], [2.0, 1.0, 3.0, None]) == (5.0, (2.0, 2.0, 2.0))
+    assert compared([None], [1.0]) == (None, None)
