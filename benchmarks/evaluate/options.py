@@ -73,7 +73,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, metavar="PATH", help="JSON file to write")
     add("--tasks", type=names(None), default=",".join(TASKS), help="files to read, without .jsonl")
     add("--limit", type=count, default=10, help="questions per task")
-    add("--max-tokens", type=count, default=256, help="new tokens per answer, unless it ends before")
+    add("--max-tokens", type=count, default=128, help="new tokens per answer, unless it ends before")
     add("--temperature", type=temperatures, default="0", help="one or several, separated by commas")
     add("--model", default="default", help="as in the service's settings")
     add("--head", help="EAGLE-3 head (the default model brings one)")

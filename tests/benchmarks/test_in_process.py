@@ -14,7 +14,10 @@ PROMPTS = [(5, 6, 7) * n for n in (2, 5, 9)]
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> InProcess:
-    return InProcess(config_for(save_tiny(tmp_path_factory.mktemp("model"), tiny_model())), max_tokens=32)
+    config = config_for(save_tiny(tmp_path_factory.mktemp("model"), tiny_model()))
+    # By default a tiny model's tokens are found not to be worth a draft.
+    speculation = config.speculation.model_copy(update={"num_speculative_tokens": 5})
+    return InProcess(config.model_copy(update={"speculation": speculation}), max_tokens=32)
 
 
 def tokens(wave: Wave) -> list[tuple[int, ...] | None]:
