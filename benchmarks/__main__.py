@@ -9,6 +9,7 @@ from benchmarks.coupling.command import add_command as add_coupling
 from benchmarks.errors import BenchmarkError
 from benchmarks.evaluate.command import add_command as add_evaluate
 from benchmarks.kernels_command import add_command as add_kernels
+from benchmarks.load.command import add_command as add_load
 from benchmarks.peers.command import add_command as add_peers
 from benchmarks.prefix_command import add_command as add_prefix
 from benchmarks.sampler_command import add_command as add_sampler
@@ -21,6 +22,7 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_speed(commands)
     add_evaluate(commands)
+    add_load(commands)
     add_peers(commands)
     add_kernels(commands)
     add_coupling(commands)

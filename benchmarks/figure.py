@@ -41,10 +41,13 @@ class Lines:
     title: str
     unit: str
     series: Mapping[str, Sequence[tuple[float, float]]]
+    log_x: bool = False
 
     def draw(self, axes: Any) -> None:
         for name, points in self.series.items():
             axes.plot(*zip(*points, strict=True), marker="o", label=name)
+        if self.log_x:
+            axes.set_xscale("log", base=2)
         ticks = sorted({x for points in self.series.values() for x, _ in points})
         axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
         axes.set_ylim(bottom=0)

@@ -10,18 +10,18 @@ from serving.spec.cost import ForwardProfile, StepCost
 
 
 class Controllers:
-    """Makes one engine's controllers. What its steps cost is learned once, and outlives a change of mode."""
+    """Makes one engine's controllers. What mode auto has learned outlives a change of mode."""
 
     def __init__(self, profile: Callable[[], ForwardProfile]) -> None:
         """profile: called when it is first needed; takes seconds where nothing is remembered."""
         self._profile = profile
         self._cost: StepCost | None = None
+        self._auto: dict[int, AutoController] = {}
 
     def __call__(self, settings: DraftBudget) -> Controller:
         match settings.chosen_mode:
             case "auto":
-                self._cost = self._cost or StepCost(self._profile())
-                return AutoController(self._cost, settings.max_num_speculative_tokens)
+                return self._automatic(settings.max_num_speculative_tokens)
             case "fixed":
                 assert settings.num_speculative_tokens is not None
                 return ScheduledController.fixed(settings.num_speculative_tokens, settings.min_path_value)
@@ -31,3 +31,7 @@ class Controllers:
                 return ScheduledController(entries, settings.min_path_value)
             case "off":
                 return ScheduledController.fixed(0)
+
+    def _automatic(self, max_nodes: int) -> AutoController:
+        self._cost = self._cost or StepCost(self._profile())
+        return self._auto.setdefault(max_nodes, AutoController(self._cost, max_nodes))

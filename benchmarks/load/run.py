@@ -1,0 +1,176 @@
+"""Throughput against load for every way to choose m, on one engine, by turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+
+from tqdm import tqdm
+
+from benchmarks.asked import ask, mixed
+from benchmarks.in_process import InProcess
+from benchmarks.load.drive import Driver, Record, Work
+from benchmarks.load.options import LoadOptions
+from benchmarks.load.settle import settle
+from benchmarks.load.tables import chart, print_tables
+from benchmarks.parsing import pairs, written
+from benchmarks.questions import read_questions
+from benchmarks.report import ALL_TASKS, Row, write_report
+from benchmarks.rotation import rotated
+from benchmarks.stats import Estimate, paired_ratio
+from serving.config import DraftBudget, ServeConfig
+from serving.metrics import StepReport
+from serving.router.model import ServedModel
+from serving.types import SamplingParams
+
+PLAIN, AUTO = "plain", "auto"
+LEAST_REQUESTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """concurrency: clients that wait; or rate: requests a second."""
+
+    name: str
+    concurrency: int
+    requests: int
+    rate: float | None = None
+
+
+def run(options: LoadOptions, arguments: list[str]) -> None:
+    """Raises BenchmarkError for questions that do not fit, and when a request fails."""
+    config = ServeConfig.load(
+        {
+            "model": options.model,
+            "dtype": options.dtype,
+            "speculation.placement": "colocated",
+            **pairs(options.settings),
+        }
+    )
+    system = InProcess(config, options.max_tokens)
+    driver = Driver(system.engine)
+    works = _works(options, ServedModel(system.engine.card()))
+    loads = _loads(options)
+    with tqdm(total=len(loads) * options.repeats * (2 + len(options.fixed)), unit="run") as bar:
+        rows = [row for load in loads for row in _measure(load, driver, works, options, bar.update)]
+    if options.settle:
+        driver.engine.choose_m(DraftBudget(mode="auto"))
+        rows += settle(driver, works)
+    print_tables(rows)
+    if options.json is not None:
+        write_report(options.json, arguments, written(asdict(options)), rows)
+    if options.figure is not None:
+        chart(rows, options.figure)
+
+
+def _loads(options: LoadOptions) -> list[Load]:
+    def requests(clients: int) -> int:
+        return max(options.requests * clients, LEAST_REQUESTS)
+
+    closed = [Load(f"{n} clients", n, requests(n)) for n in options.concurrency]
+    return closed + [Load(f"{rate:g} requests/s", 0, requests(8), rate) for rate in options.rates]
+
+
+def _works(options: LoadOptions, served: ServedModel) -> list[Work]:
+    tasks = {
+        task: ask(task, read_questions(options.questions, task)[: options.limit], served, options.max_tokens)
+        for task in options.tasks
+    }
+    stop = frozenset(served.card.eos_token_ids)
+    return [
+        Work(
+            asked.prompt,
+            SamplingParams(options.max_tokens, options.temperature, seed=i, stop_token_ids=stop),
+        )
+        for i, asked in enumerate(mixed(tasks, sum(map(len, tasks.values()))))
+    ]
+
+
+def _budgets(options: LoadOptions) -> dict[str, DraftBudget]:
+    fixed = {
+        f"m = {m}": DraftBudget(mode="fixed", num_speculative_tokens=m, min_path_value=0.0)
+        for m in options.fixed
+    }
+    return {PLAIN: DraftBudget(mode="off"), **fixed, AUTO: DraftBudget(mode="auto")}
+
+
+def _measure(
+    load: Load, driver: Driver, works: Sequence[Work], options: LoadOptions, done: Callable[[], object]
+) -> list[Row]:
+    budgets = _budgets(options)
+    records: dict[str, list[Record]] = {name: [] for name in budgets}
+    for repeat in range(options.repeats):
+        sent = [works[(repeat * load.requests + i) % len(works)] for i in range(load.requests)]
+        for name in rotated(list(budgets), repeat):
+            driver.engine.choose_m(budgets[name])
+            if load.rate is None:
+                record = driver.closed(sent, load.concurrency)
+            else:
+                record = driver.open(sent, load.rate, seed=repeat)
+            records[name].append(record)
+            done()
+    return [_row(load, name, records) for name in records]
+
+
+def _row(load: Load, name: str, records: Mapping[str, Sequence[Record]]) -> Row:
+    mine, plain = records[name], records[PLAIN]
+    steps = [step for record in mine for step in record.steps if step.decoding]
+    differ = sum(
+        a != b for x, y in zip(mine, plain, strict=True) for a, b in zip(x.outputs, y.outputs, strict=True)
+    )
+    special = {
+        "load": load.name,
+        "rate": load.rate,
+        "ratio_to_plain": _ratio(mine, plain)._asdict(),
+        "latency_s": median(median(record.latencies_s) for record in mine),
+        "m": _mean([step.draft_tokens / step.decoding for step in steps]),
+        "share_at_0": _mean([float(not step.draft_tokens) for step in steps]),
+        "step_time_error": _time_error(steps),
+        "tokens_error": _tokens_error(steps),
+        "differing_answers": differ,
+    }
+    if name == AUTO:
+        special["ratio_to_best"] = _against_best(records)
+    total = sum(len(record.outputs) for record in mine)
+    return Row(
+        "load",
+        ALL_TASKS,
+        name,
+        load.concurrency,
+        tokens_per_s=median(record.tokens_per_s for record in mine),
+        speedup_vs_plain=_ratio(mine, plain).value,
+        identical=1 - differ / total,
+        special=special,
+    )
+
+
+def _ratio(mine: Sequence[Record], others: Sequence[Record]) -> Estimate:
+    return paired_ratio([r.tokens_per_s for r in mine], [r.tokens_per_s for r in others])
+
+
+def _against_best(records: Mapping[str, Sequence[Record]]) -> dict[str, object]:
+    """The best of the others, chosen on every second repeat, is compared on the rest: what was chosen for its
+    luck has to do without."""
+    others = [name for name in records if name != AUTO]
+    best = max(others, key=lambda name: median(r.tokens_per_s for r in records[name][::2]))
+    rest = 1 if len(records[AUTO]) > 1 else 0
+    return {"best": best, **_ratio(records[AUTO][rest::2], records[best][rest::2])._asdict()}
+
+
+def _time_error(steps: Sequence[StepReport]) -> float | None:
+    """Median of actual / predicted seconds, less 1."""
+    ratios = [step.step_seconds / step.predicted_seconds for step in steps if step.predicted_seconds]
+    return median(ratios) - 1 if ratios else None
+
+
+def _tokens_error(steps: Sequence[StepReport]) -> float | None:
+    """All tokens that were committed / all that were predicted, less 1."""
+    predicted = [step for step in steps if step.predicted_tokens]
+    if not predicted:
+        return None
+    return sum(s.committed_tokens for s in predicted) / sum(s.predicted_tokens or 0 for s in predicted) - 1
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(len(values), 1)
