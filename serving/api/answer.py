@@ -102,7 +102,7 @@ async def _events(call: Call, form: Format) -> AsyncGenerator[bytes, None]:
             running -= piece.finish_reason is not None
             if call.include_usage:
                 for chunk in chunks:
-                    chunk["usage"] = None
+                    chunk["usage"] = call.usage() if call.continuous_usage else None
             elif not running:
                 chunks[-1]["speculation"] = call.speculation()
             yield b"".join(map(_event, chunks))

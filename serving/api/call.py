@@ -9,7 +9,12 @@ from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 from serving.api.record import RequestRecord
-from serving.api.requests import ChatCompletionRequest, CompletionRequest, TextCompletionRequest
+from serving.api.requests import (
+    ChatCompletionRequest,
+    CompletionRequest,
+    StreamOptions,
+    TextCompletionRequest,
+)
 from serving.api.responses import Finish, Speculation, Usage
 from serving.api.sampling import Length, chat_length, choose_seed, sampling_params, text_length
 from serving.config import RouterConfig
@@ -23,7 +28,10 @@ from serving.types import FinishReason, GenerationRequest
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`generation` starts when its pieces are first asked for. `prompt_tokens` counts each prompt once."""
+    """`generation` starts when its pieces are first asked for. `prompt_tokens` counts each prompt once.
+
+    include_usage: a stream ends with a chunk of true counts. continuous_usage: its other chunks count so far.
+    """
 
     id: str
     created: int
@@ -32,6 +40,7 @@ class Call:
     prompt_tokens: int
     seed: int
     include_usage: bool
+    continuous_usage: bool
 
     def usage(self) -> Usage:
         completion_tokens = self.generation.completion_tokens
@@ -107,8 +116,7 @@ def _call(
     prompt_param: str,
 ) -> Call:
     _check_choices(body, len(prompts), service.config.router)
-    if body.stream_options is not None and not body.stream:
-        raise RequestError("stream_options needs stream: true", "stream_options")
+    options = _stream_options(body)
     model, seed, call_id = service.model, choose_seed(body), f"{prefix}-{uuid4().hex}"
     choices: list[Choice] = []
     for prompt in prompts:
@@ -135,8 +143,21 @@ def _call(
         generation=Generation(service.backend, choices, service.metrics, record.started),
         prompt_tokens=sum(len(prompt.ids) for prompt in prompts),
         seed=seed,
-        include_usage=body.stream_options is not None and body.stream_options.include_usage,
+        include_usage=bool(options.include_usage),
+        continuous_usage=bool(options.continuous_usage_stats),
     )
+
+
+def _stream_options(body: CompletionRequest) -> StreamOptions:
+    options = body.stream_options
+    if options is None:
+        return StreamOptions()
+    if not body.stream:
+        raise RequestError("stream_options needs stream: true", "stream_options")
+    if options.continuous_usage_stats and not options.include_usage:
+        param = "stream_options.continuous_usage_stats"
+        raise RequestError(f"{param} needs stream_options.include_usage: true", param)
+    return options
 
 
 def _check_text(body: TextCompletionRequest) -> None:

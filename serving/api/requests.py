@@ -100,7 +100,10 @@ class ChatMessage(BaseModel):
 class StreamOptions(BaseModel):
     model_config = _FORBID_UNKNOWN
 
-    include_usage: bool = False
+    include_usage: bool | None = None
+    continuous_usage_stats: (
+        Annotated[bool, Field(description="Counts so far in every chunk, too; needs include_usage.")] | None
+    ) = None
 
 
 class CompletionRequest(BaseModel):

@@ -58,6 +58,18 @@ def test_usage_is_the_true_count_not_the_number_of_chunks(
     assert last.speculation["steps"] > 0
 
 
+def test_every_chunk_counts_so_far_where_asked_for(client: openai.OpenAI, verifier: ScriptedVerifier) -> None:
+    verifier.script = says("the quick brown fox jumps", by=4)
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    stream = client.chat.completions.create(model=MODEL, messages=HI, stream=True, stream_options=options)
+    usages = [chunk.usage for chunk in stream]
+    counts = [usage.completion_tokens for usage in usages]
+    tokens = len(encode("the quick brown fox jumps")) + 1
+    assert counts == sorted(counts)
+    assert set(counts) == {*range(4, tokens, 4), tokens}
+    assert all(usage.total_tokens == usage.prompt_tokens + usage.completion_tokens for usage in usages)
+
+
 def test_a_text_completion(client: openai.OpenAI) -> None:
     stream = client.completions.create(
         model=MODEL, prompt="say", stream=True, stream_options={"include_usage": True}
