@@ -13,7 +13,7 @@ from serving.api import probes, routes, tokens
 from serving.api.auth import ApiKeys
 from serving.api.errors import on_canopy_error, on_http_exception
 from serving.api.middleware import RequestContext
-from serving.api.openapi import add_request_schemas
+from serving.api.openapi import ERRORS, add_schemas
 from serving.errors import CanopyError
 from serving.router.service import Service
 
@@ -27,13 +27,13 @@ def create_app(service: Service, *, set_request_id: bool = True) -> FastAPI:
     app = FastAPI(title="Canopy", description="OpenAI-compatible completions.", lifespan=_connected)
     app.state.service = service
     app.state.keys = ApiKeys.from_config(service.config.router)
-    app.include_router(routes.router)
-    app.include_router(tokens.router)
-    app.include_router(probes.router)
+    app.include_router(routes.router, responses=ERRORS)
+    app.include_router(tokens.router, responses=ERRORS)
+    app.include_router(probes.router, responses=ERRORS)
     app.add_exception_handler(CanopyError, on_canopy_error)
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_middleware(RequestContext, metrics=service.metrics, set_header=set_request_id)
-    add_request_schemas(app)
+    add_schemas(app)
     return app
 
 

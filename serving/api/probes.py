@@ -6,7 +6,7 @@ import asyncio
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from serving import metrics
 from serving.api.responses import Status
@@ -29,7 +29,7 @@ async def ready(request: Request) -> Status:
     return {"status": f"serving {service.model.card.name}"}
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse)
 async def merged_metrics() -> Response:
     """Prometheus text of all processes of this machine."""
     return Response(await asyncio.to_thread(metrics.render), media_type=CONTENT_TYPE_LATEST)

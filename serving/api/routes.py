@@ -16,10 +16,17 @@ from serving.api.deadline import deadline
 from serving.api.disconnect import until_disconnect
 from serving.api.formats import ChatFormat, Format, TextFormat
 from serving.api.no_ops import refuse_unsupported
-from serving.api.openapi import describes_body
+from serving.api.openapi import describes_body, or_stream_of
 from serving.api.record import RequestRecord
 from serving.api.requests import ChatCompletionRequest, TextCompletionRequest
-from serving.api.responses import ChatCompletion, ModelInfo, ModelList, TextCompletion
+from serving.api.responses import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    ModelInfo,
+    ModelList,
+    TextCompletion,
+    TextCompletionChunk,
+)
 from serving.router.service import Service
 from serving.types import ModelCard
 
@@ -39,14 +46,20 @@ router = APIRouter(prefix="/v1", dependencies=[Depends(authenticate)])
 
 
 @router.post(
-    "/chat/completions", response_model=ChatCompletion, openapi_extra=describes_body(ChatCompletionRequest)
+    "/chat/completions",
+    response_model=ChatCompletion,
+    responses=or_stream_of(ChatCompletionChunk),
+    openapi_extra=describes_body(ChatCompletionRequest),
 )
 async def create_chat_completion(request: Request) -> Response:
     return await _complete(request, ChatCompletionRequest, chat_call, ChatFormat)
 
 
 @router.post(
-    "/completions", response_model=TextCompletion, openapi_extra=describes_body(TextCompletionRequest)
+    "/completions",
+    response_model=TextCompletion,
+    responses=or_stream_of(TextCompletionChunk),
+    openapi_extra=describes_body(TextCompletionRequest),
 )
 async def create_completion(request: Request) -> Response:
     return await _complete(request, TextCompletionRequest, text_call, TextFormat)
