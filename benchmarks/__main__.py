@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from benchmarks.coupling.command import add_command as add_coupling
+from benchmarks.deterministic_command import add_command as add_deterministic
 from benchmarks.errors import BenchmarkError
 from benchmarks.evaluate.command import add_command as add_evaluate
 from benchmarks.kernels_command import add_command as add_kernels
@@ -28,6 +29,7 @@ def main(arguments: list[str]) -> int:
     add_coupling(commands)
     add_prefix(commands)
     add_sampler(commands)
+    add_deterministic(commands)
     parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed, arguments)

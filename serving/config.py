@@ -67,6 +67,12 @@ class EngineConfig(_Section):
         description="`native`: compiled CPU kernels; `torch`: runs anywhere; `auto`: native where it can.",
     )
 
+    deterministic: bool = Field(
+        False,
+        description="Where torch computes, make a row's bits the same in any company, at a price; the CPU "
+        "kernels always do.",
+    )
+
     @property
     def threads(self) -> int:
         """CPU threads of a process that computes: `num_threads`, or all cores that it may run on."""

@@ -47,7 +47,7 @@ def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation:
     head = HeadFiles.find(config, folder) if uses_features(config.speculation) else None
     placement = choose_placement(config, architecture)
     max_model_len = _max_model_len(config.engine, architecture)
-    decoder = _load_decoder(folder, architecture, placement)
+    decoder = _load_decoder(folder, architecture, placement, config.engine.deterministic)
     blocks = BlockManager(_num_blocks(config.engine, architecture, placement), config.engine.block_size)
     if blocks.capacity_tokens < max_model_len:
         raise ConfigError(
@@ -61,6 +61,7 @@ def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation:
         num_blocks=blocks.num_blocks,
         block_size=config.engine.block_size,
         max_model_len=max_model_len,
+        deterministic=config.engine.deterministic,
     )
     scheduler = Scheduler(
         blocks,
@@ -101,8 +102,10 @@ def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation:
     return engine
 
 
-def _load_decoder(folder: Path, architecture: Architecture, placement: Placement) -> Decoder:
-    ops = placement.linear_ops(architecture.rms_norm_eps)
+def _load_decoder(
+    folder: Path, architecture: Architecture, placement: Placement, deterministic: bool
+) -> Decoder:
+    ops = placement.linear_ops(architecture.rms_norm_eps, deterministic=deterministic)
     return Decoder.load(architecture, Weights.open(folder), ops, placement.dtype, placement.device)
 
 

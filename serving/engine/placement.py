@@ -18,13 +18,13 @@ import torch
 from serving.config import EngineConfig, ServeConfig
 from serving.engine.attention.base import AttentionBackend
 from serving.engine.attention.native import NativeAttention
-from serving.engine.attention.torch_backend import TorchAttention
+from serving.engine.attention.torch_backend import RowInvariantAttention, TorchAttention
 from serving.errors import ConfigError
 from serving.kernels.build import BuildError, cpu_features
 from serving.kernels.native import DTYPES, LANES, Kernels
 from serving.models.architecture import Architecture
 from serving.models.decoder import HeadNorms
-from serving.models.linear import LinearOps, NativeLinearOps, TorchLinearOps
+from serving.models.linear import LinearOps, NativeLinearOps, RowInvariantLinearOps, TorchLinearOps
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +42,11 @@ class Placement:
     def dtype_name(self) -> str:
         return dtype_name(self.dtype)
 
-    def linear_ops(self, eps: float) -> LinearOps:
-        if self.kernels is None:
-            return TorchLinearOps(eps)
-        return NativeLinearOps(eps, self.kernels, self.threads)
+    def linear_ops(self, eps: float, *, deterministic: bool = False) -> LinearOps:
+        """deterministic: a row's result is the same whatever the others are. The kernels always do that."""
+        if self.kernels is not None:
+            return NativeLinearOps(eps, self.kernels, self.threads)
+        return (RowInvariantLinearOps if deterministic else TorchLinearOps)(eps)
 
     def attention(
         self,
@@ -55,12 +56,14 @@ class Placement:
         num_blocks: int,
         block_size: int,
         max_model_len: int,
+        deterministic: bool = False,
     ) -> AttentionBackend:
-        """A backend with its cache, zeroed."""
+        """A backend with its cache, zeroed. deterministic: as in `linear_ops`."""
         sizes = {"num_blocks": num_blocks, "block_size": block_size, "max_model_len": max_model_len}
         if self.kernels is not None:
             return NativeAttention(architecture, self.kernels, norms, threads=self.threads, **sizes)
-        return TorchAttention(architecture, norms, dtype=self.dtype, device=self.device, **sizes)
+        backend = RowInvariantAttention if deterministic else TorchAttention
+        return backend(architecture, norms, dtype=self.dtype, device=self.device, **sizes)
 
 
 def choose_placement(config: ServeConfig, architecture: Architecture) -> Placement:

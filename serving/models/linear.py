@@ -144,6 +144,31 @@ class TorchLinearOps:
                 row.copy_((row / temperature + noise) / draws.spread)
 
 
+TILE_ROWS = 16
+
+
+class RowInvariantLinearOps(TorchLinearOps):
+    """Plain torch, but every product has TILE_ROWS rows, the last of them padding.
+
+    A library chooses how to sum by the shape of a product, so a row's result is then the same whatever the
+    number of rows, as long as it is the same in every place of a tile.
+    """
+
+    def norm_linear(self, x: Tensor, norm: Tensor | None, layer: Linear) -> Tensor:
+        product, padding = super().norm_linear, -len(x) % TILE_ROWS
+        tiles = torch.split(F.pad(x, (0, 0, 0, padding)), TILE_ROWS)
+        return torch.cat([product(tile, norm, layer) for tile in tiles])[: len(x)]
+
+    def norm_swiglu(self, x: Tensor, norm: Tensor, layer: Linear) -> Tensor:
+        gate, up = self.norm_linear(x, norm, layer).chunk(2, dim=-1)
+        # On a CPU a tensor is cut anywhere among the threads, and the last few elements of a part are rounded
+        # otherwise than the others: a row by itself is always cut in the same places.
+        return torch.cat([F.silu(row) for row in torch.split(gate, 1)]).mul_(up)
+
+    def add_linear(self, residual: Tensor, x: Tensor, layer: Linear) -> None:
+        residual += self.norm_linear(x, None, layer)
+
+
 class NativeLinearOps:
     """The CPU kernels: weights in strips of 16 outputs, norm before and activation after in the same call.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from serving.config import ServeConfig
 from serving.engine.attention.base import AttentionBackend
 from serving.engine.attention.native import NativeAttention
-from serving.engine.attention.torch_backend import TorchAttention, visible_rows
+from serving.engine.attention.torch_backend import RowInvariantAttention, TorchAttention, visible_rows
 from serving.engine.batch import Batch, Packer
 from serving.engine.scheduler import Prefill
 from serving.engine.sequence import Sequence
@@ -91,8 +92,10 @@ def native(shape: Shape, dtype: torch.dtype, threads: int = 1) -> NativeAttentio
     )
 
 
-def plain_torch(shape: Shape, dtype: torch.dtype) -> TorchAttention:
-    return TorchAttention(
+def plain_torch(
+    shape: Shape, dtype: torch.dtype, made: type[TorchAttention] = TorchAttention
+) -> TorchAttention:
+    return made(
         shape.architecture,
         shape.norms(dtype),
         num_blocks=shape.num_blocks,
@@ -101,6 +104,19 @@ def plain_torch(shape: Shape, dtype: torch.dtype) -> TorchAttention:
         dtype=dtype,
         device=torch.device("cpu"),
     )
+
+
+def row_invariant(shape: Shape, dtype: torch.dtype, threads: int = 1) -> TorchAttention:
+    torch.set_num_threads(threads)
+    return plain_torch(shape, dtype, RowInvariantAttention)
+
+
+@pytest.fixture(autouse=True)
+def torchs_threads() -> Iterator[None]:
+    """As they were, after a test."""
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
 
 
 @dataclass
@@ -266,17 +282,19 @@ def test_a_whole_sequence_can_be_moved(made) -> None:
     assert torch.equal(runner.decode(moved, 40, moved.rows[40]), before[0])
 
 
-# ---- the same bits, native kernels ----
+# ---- the same bits ----
+
+INVARIANT = [(native, shape) for shape in SHAPES] + [(row_invariant, SHAPES[1]), (row_invariant, SHAPES[4])]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_a_draft_node_gets_the_bits_of_plain_decoding(shape: Shape, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("made", "shape"), INVARIANT, ids=lambda each: getattr(each, "__name__", str(each)))
+def test_a_draft_node_gets_the_bits_of_plain_decoding(made, shape: Shape, dtype: torch.dtype) -> None:
     """As a node among siblings, as a plain decode, as a row of a prompt: one result."""
     target, other = texts(shape, dtype, 2)
     for context, threads in ((1, 1), (14, 2), (47, 1)):
         tree = random_tree(np.random.default_rng(context), context + 1, 30)
-        runner = Runner(native(shape, dtype, threads), shape)
+        runner = Runner(made(shape, dtype, threads), shape)
         runner.step(prefills=[(target, 0, context), (other, 0, 20)])
         # In company, and alone.
         busy = runner.step(
@@ -299,13 +317,13 @@ def test_a_draft_node_gets_the_bits_of_plain_decoding(shape: Shape, dtype: torch
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_a_prompt_in_chunks_gets_the_bits_of_a_whole_one(shape: Shape, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("made", "shape"), INVARIANT, ids=lambda each: getattr(each, "__name__", str(each)))
+def test_a_prompt_in_chunks_gets_the_bits_of_a_whole_one(made, shape: Shape, dtype: torch.dtype) -> None:
     text, other = texts(shape, dtype, 2)
-    whole = Runner(native(shape, dtype), shape).step(prefills=[(text, 0, 130)])
+    whole = Runner(made(shape, dtype), shape).step(prefills=[(text, 0, 130)])
     for seed, threads in ((1, 1), (2, 2)):
         rng = np.random.default_rng(seed)
-        runner = Runner(native(shape, dtype, threads), shape)
+        runner = Runner(made(shape, dtype, threads), shape)
         ends = sorted({*rng.integers(1, 130, 6).tolist(), 16, 17, 130})
         start = 0
         for end in ends:

@@ -14,13 +14,13 @@ from tiny_tokenizers import byte_level
 
 from serving.config import ServeConfig
 from serving.engine.attention.native import NativeAttention
-from serving.engine.attention.torch_backend import TorchAttention
+from serving.engine.attention.torch_backend import RowInvariantAttention, TorchAttention
 from serving.engine.build import build_engine
 from serving.engine.engine import Engine
 from serving.engine.placement import choose_placement
 from serving.errors import ConfigError, ModelLoadError
 from serving.models.architecture import Architecture
-from serving.models.linear import NativeLinearOps, TorchLinearOps
+from serving.models.linear import NativeLinearOps, RowInvariantLinearOps, TorchLinearOps
 
 
 def build(folder: Path, dtype: str = "float32", **engine: Any) -> Engine:
@@ -41,6 +41,13 @@ def test_the_kernels_are_used_where_they_can_be(llama: Path) -> None:
     assert is_native(build(llama))
     assert is_native(build(llama, "bfloat16", attention_backend="native"))
     assert not is_native(build(llama, attention_backend="torch"))
+
+
+def test_deterministic_chooses_among_torchs_ways_and_leaves_the_kernels(llama: Path) -> None:
+    assert is_native(build(llama, deterministic=True))
+    engine = build(llama, deterministic=True, attention_backend="torch")
+    assert isinstance(engine.runner.decoder.ops, RowInvariantLinearOps)
+    assert isinstance(engine.runner.attention, RowInvariantAttention)
 
 
 def test_float16_runs_on_torch(llama: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from serving.config import ServeConfig
 from serving.kernels.native import DTYPES, Kernels
-from serving.models.linear import Draws, Linear, NativeLinearOps, TorchLinearOps
+from serving.models.linear import Draws, Linear, NativeLinearOps, RowInvariantLinearOps, TorchLinearOps
 from serving.spec.noise import NoiseKey, gumbel, noise_key
 
 EPS = 1e-5
@@ -21,6 +22,19 @@ TOLERANCE = {torch.float32: 4e-6, torch.bfloat16: 2e-2}
 
 def native(dtype: torch.dtype, threads: int = 1) -> NativeLinearOps:
     return NativeLinearOps(EPS, Kernels(dtype, ServeConfig().cache_dir), threads)
+
+
+def row_invariant(threads: int) -> RowInvariantLinearOps:
+    torch.set_num_threads(threads)
+    return RowInvariantLinearOps(EPS)
+
+
+@pytest.fixture(autouse=True)
+def torchs_threads() -> Iterator[None]:
+    """As they were, after a test."""
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True)
@@ -103,6 +117,21 @@ def test_a_row_has_the_same_bits_in_any_company(
         for rows in range(1, 41):
             assert torch.equal(getattr(together, call)(x[:rows]), expected[:rows]), rows
             assert torch.equal(getattr(together, call)(x[-rows:]), expected[-rows:]) or call == "embed", rows
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("outputs", "inputs", "threads"), [(80, 208, 1), (1536, 576, 2), (4099, 64, 3)])
+@pytest.mark.parametrize("call", CALLS[:-1])
+def test_a_row_has_the_same_bits_in_any_company_where_torch_is_deterministic(
+    call: str, outputs: int, inputs: int, threads: int, dtype: torch.dtype
+) -> None:
+    """4099: three threads cut a tile of activations in the middle of a row."""
+    compute = getattr(layers(row_invariant(threads), dtype, outputs, inputs, bias=True), call)
+    x = activations(40, inputs, dtype)
+    expected = torch.cat([compute(x[i : i + 1]) for i in range(40)])
+    for rows in (2, 5, 16, 17, 40):
+        assert torch.equal(compute(x[:rows]), expected[:rows]), rows
+        assert torch.equal(compute(x[-rows:]), expected[-rows:]), rows
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -106,8 +106,13 @@ def test_logits_are_those_of_transformers(folders: Path, family: str, backend: s
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
-def test_native_logits_have_the_same_bits_in_any_chunks(folders: Path, family: str, dtype: str) -> None:
-    engine = build_engine(config_for(saved(folders, family)[0], dtype, num_threads=2), None, "test")
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_logits_have_the_same_bits_in_any_chunks(
+    folders: Path, backend: str, family: str, dtype: str
+) -> None:
+    folder = saved(folders, family)[0]
+    config = config_for(folder, dtype, num_threads=2, attention_backend=backend, deterministic=True)
+    engine = build_engine(config, None, "test")
     whole = logits_of(engine, TOKENS, [200])
     assert torch.equal(logits_of(engine, TOKENS, range(1, 201)), whole)  # plain decoding, but for its name
     assert torch.equal(logits_of(engine, TOKENS, [7, 64, 66, 199, 200]), whole)

@@ -54,7 +54,7 @@ class TorchAttention:
         rope = self._rope[self._tensor(batch.positions)].unsqueeze(1)  # [rows, 1, D]
         self._cos, self._sin = rope.chunk(2, dim=-1)
         self._slots = self._tensor(batch.slots)
-        self._groups = [self._group(batch, index) for index in range(batch.num_seqs)]
+        self._groups = [group for index in range(batch.num_seqs) for group in self._groups_of(batch, index)]
 
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
         a = self._architecture
@@ -106,19 +106,48 @@ class TorchAttention:
         )  # [KV, G * T, D]
         return out.view(kv_heads, group, rows, -1).permute(2, 0, 1, 3).reshape(rows, -1)
 
-    def _group(self, batch: Batch, index: int) -> _Group:
-        start, rows, context = batch.row_start[index], int(batch.num_new[index]), int(batch.context[index])
-        visible = visible_rows(batch, index)
-        seen = np.concatenate((np.ones((rows, context), np.bool_), visible), axis=1)
-        logical = np.arange(seen.shape[1])
-        blocks = batch.block_table[index, logical // self._block_size]
+    def _groups_of(self, batch: Batch, index: int) -> list[_Group]:
+        """All rows of a sequence together."""
+        start, seen, slots = batch.row_start[index], *_seen(batch, index, self._block_size)
         mask = torch.zeros(seen.shape, dtype=self._dtype, device=self._device)
         mask.masked_fill_(~torch.from_numpy(seen).to(self._device), float("-inf"))
-        slots = self._tensor(blocks * self._block_size + logical % self._block_size)
-        return _Group(slice(start, start + rows), slots, mask, drafted=not batch.is_chain[index])
+        rows = slice(start, start + len(seen))
+        return [_Group(rows, self._tensor(slots), mask, drafted=not batch.is_chain[index])]
 
     def _tensor(self, array: NDArray[np.int32] | NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(array.astype(np.int64)).to(self._device)
+
+
+class RowInvariantAttention(TorchAttention):
+    """Every row by itself, over the keys that it sees in their logical order.
+
+    Alone or in a batch, in a chunk or a tree, it is then the same computation: of the same shape, in the same
+    order. Slow for many rows.
+    """
+
+    def _groups_of(self, batch: Batch, index: int) -> list[_Group]:
+        start, seen, slots = batch.row_start[index], *_seen(batch, index, self._block_size)
+        return [self._alone(start + row, slots[sees]) for row, sees in enumerate(seen)]
+
+    def _alone(self, row: int, slots: NDArray[np.int64]) -> _Group:
+        """No draft is among the keys but its own ancestors."""
+        mask = torch.zeros(1, len(slots), dtype=self._dtype, device=self._device)
+        return _Group(slice(row, row + 1), self._tensor(slots), mask, drafted=False)
+
+
+class _Seen(NamedTuple):
+    """rows: bool [T, N], which of a sequence's N keys each of its new rows sees. slots: [N], of the keys."""
+
+    rows: NDArray[np.bool_]
+    slots: NDArray[np.int64]
+
+
+def _seen(batch: Batch, index: int, block_size: int) -> _Seen:
+    visible = visible_rows(batch, index)
+    committed = np.ones((len(visible), int(batch.context[index])), np.bool_)
+    seen = np.concatenate((committed, visible), axis=1)
+    block, offset = np.divmod(np.arange(seen.shape[1]), block_size)
+    return _Seen(seen, batch.block_table[index, block] * block_size + offset)
 
 
 def visible_rows(batch: Batch, index: int) -> NDArray[np.bool_]:
