@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 from prometheus_client import (
@@ -54,9 +55,10 @@ def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
     return Counter(name, text, _MODEL + labels, registry=REGISTRY)
 
 
-def _gauge(name: str, text: str, merged: str) -> Gauge:
+def _gauge(name: str, text: str, merged: str, labels: tuple[str, ...] = ()) -> Gauge:
     """`merged`: how values of several live processes become one. A dead process's value vanishes."""
-    return Gauge(name, text, _MODEL, registry=REGISTRY, multiprocess_mode=merged)  # type: ignore[arg-type]
+    mode: Any = merged
+    return Gauge(name, text, _MODEL + labels, registry=REGISTRY, multiprocess_mode=mode)
 
 
 # Counted at the router, per choice.
@@ -125,6 +127,13 @@ _DRAFTER_FAILURES = _counter(
     "(unknown).",
     ("reason",),
 )
+_CALIBRATION_ERROR = _gauge(
+    "canopy:calibration_error",
+    "Expected calibration error of draft confidences: as the drafter gives them (raw) and calibrated; the "
+    "worst verifier's.",
+    "livemax",
+    ("stage",),
+)
 _STEP_PHASES = _histogram(
     "canopy:step_phase_seconds", "Time of a step, by phase.", _PHASE_BUCKETS, ("phase",)
 )
@@ -180,8 +189,9 @@ class StepReport:
 
     kv_usage in 0..1; phase_seconds by name (schedule, draft, forward, ...); accepted_per_position[d]:
     sequences whose draft token at depth d + 1 was accepted; drafter_failures by reason (missing, unknown);
-    prefix_queries, prefix_hits in tokens. price: path value that is just worth a row of verification.
-    step_seconds: of the step without drafting. predicted_*: by the choice of m, None where it does not.
+    prefix_queries, prefix_hits in tokens; calibration_error by stage (raw, calibrated), empty while unknown.
+    price: path value that is just worth a row of verification. step_seconds: of the step without drafting.
+    predicted_*: by the choice of m, None where it does not.
     """
 
     running: int = 0
@@ -196,6 +206,7 @@ class StepReport:
     accepted_tokens: int = 0
     accepted_per_position: Sequence[int] = ()
     drafter_failures: Mapping[str, int] = field(default_factory=dict)
+    calibration_error: Mapping[str, float] = field(default_factory=dict)
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
     price: float = 0.0
     committed_tokens: int = 0
@@ -242,6 +253,8 @@ class EngineMetrics:
             _ACCEPTED_PER_POS.labels(self._model, str(position)).inc(count)
         for reason, count in step.drafter_failures.items():
             _DRAFTER_FAILURES.labels(self._model, reason).inc(count)
+        for stage, error in step.calibration_error.items():
+            _CALIBRATION_ERROR.labels(self._model, stage).set(error)
         for phase, seconds in step.phase_seconds.items():
             _STEP_PHASES.labels(self._model, phase).observe(seconds)
 

@@ -26,7 +26,7 @@ VERIFIER = """
 EngineMetrics("m").observe_step(StepReport(
     running={running}, waiting=1, kv_usage={kv_usage}, preemptions=1, decoding=2, drafts=2, draft_tokens=16,
     accepted_tokens=5, accepted_per_position=[2, 2, 1], drafter_failures={{"timeout": 1}},
-    prefix_queries=100, prefix_hits=64,
+    prefix_queries=100, prefix_hits=64, calibration_error={{"raw": 0.125, "calibrated": {error}}},
     phase_seconds={{"forward": 0.03, "schedule": 0.0001}}, price=0.125,
     committed_tokens=9, predicted_tokens=10.0, step_seconds=0.033, predicted_seconds=0.030,
 ))
@@ -112,7 +112,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 
 
 def test_one_process_alone(start: Callable[..., Process]) -> None:
-    value = start(VERIFIER.format(running=3, kv_usage=0.25), None).scrape()
+    value = start(VERIFIER.format(running=3, kv_usage=0.25, error=0.25), None).scrape()
     assert value("vllm:num_requests_running") == 3
     assert value("vllm:num_requests_waiting") == 1
     assert value("vllm:kv_cache_usage_perc") == 0.25
@@ -133,6 +133,8 @@ def test_one_process_alone(start: Callable[..., Process]) -> None:
     assert value("canopy:step_tokens_ratio_sum") == pytest.approx(0.9)
     assert value("canopy:step_tokens_ratio_count") == 1
     assert value("canopy:drafter_failures_total", reason="timeout") == 1
+    assert value("canopy:calibration_error", stage="raw") == 0.125
+    assert value("canopy:calibration_error", stage="calibrated") == 0.25
     assert value("canopy:step_phase_seconds_count", phase="forward") == 1
     assert value("canopy:step_phase_seconds_sum", phase="forward") == 0.03
 
@@ -151,8 +153,8 @@ def test_a_routers_own(start: Callable[..., Process]) -> None:
 
 
 def test_a_machine_merged_and_each_its_own(start: Callable[..., Process], tmp_path: Path) -> None:
-    one = start(VERIFIER.format(running=3, kv_usage=0.25))
-    two = start(VERIFIER.format(running=4, kv_usage=0.75))
+    one = start(VERIFIER.format(running=3, kv_usage=0.25, error=0.25))
+    two = start(VERIFIER.format(running=4, kv_usage=0.75, error=0.5))
     router = start(ROUTER)
 
     for process, running in ((one, 3), (two, 4)):
@@ -165,6 +167,7 @@ def test_a_machine_merged_and_each_its_own(start: Callable[..., Process], tmp_pa
     value = merged(tmp_path)
     assert value("vllm:num_requests_running") == 7
     assert value("vllm:kv_cache_usage_perc") == 0.75
+    assert value("canopy:calibration_error", stage="calibrated") == 0.5
     assert value("vllm:spec_decode_num_draft_tokens_total") == 32
     assert value("canopy:step_phase_seconds_count", phase="forward") == 2
     assert value("vllm:prompt_tokens_total") == 7
@@ -174,8 +177,8 @@ def test_a_machine_merged_and_each_its_own(start: Callable[..., Process], tmp_pa
 def test_a_dead_process_leaves_its_counts_but_not_its_gauges(
     start: Callable[..., Process], tmp_path: Path
 ) -> None:
-    start(VERIFIER.format(running=3, kv_usage=0.25))
-    dying = start(VERIFIER.format(running=4, kv_usage=0.75))
+    start(VERIFIER.format(running=3, kv_usage=0.25, error=0.25))
+    dying = start(VERIFIER.format(running=4, kv_usage=0.75, error=0.5))
     assert merged(tmp_path)("vllm:num_requests_running") == 7
     dying.kill()
     value = merged(tmp_path)
@@ -187,7 +190,7 @@ def test_a_dead_process_leaves_its_counts_but_not_its_gauges(
 def test_scrapes_at_the_same_time_take_the_same_gauges_away(
     start: Callable[..., Process], tmp_path: Path
 ) -> None:
-    dying = start(VERIFIER.format(running=4, kv_usage=0.75))
+    dying = start(VERIFIER.format(running=4, kv_usage=0.75, error=0.5))
     dying.kill()
     (gauge,) = tmp_path.glob("gauge_livesum_*.db")
     for pid in range(10_000_000, 10_000_500):  # above what Linux gives out

@@ -29,7 +29,7 @@ class CombinedDrafter(Drafter):
         unknown = {key for proposal in proposals for key in proposal.unknown}
         by_seq = [{tree.seq_id: tree for tree in proposal.trees} for proposal in proposals]
         trees = [
-            merge([trees[extend.key.seq_id] for trees in by_seq], nodes)
+            merge([trees[extend.key.seq_id] for trees in by_seq], nodes, message.calibration)
             for extend, nodes in zip(message.extends, message.max_nodes, strict=True)
             if extend.key not in unknown
         ]

@@ -17,6 +17,7 @@ from serving.drafting.hit_rates import HitRates
 from serving.drafting.messages import Close, Extend, Open, Proposal, Propose, SeqKey
 from serving.drafting.suffix_index import SuffixIndex
 from serving.drafting.trie import Limits, Trie
+from serving.spec.calibration import CalibrationMaps
 from serving.spec.tree import DraftTree
 
 
@@ -26,6 +27,7 @@ class _Held:
 
     index: SuffixIndex
     heard_at: float
+    sampled: bool
     proposed: Trie | None = None
 
 
@@ -40,7 +42,7 @@ class PromptLookupDrafter(Drafter):
     def open(self, message: Open) -> None:
         """Any fingerprint will do: token ids are all that is looked at."""
         index = SuffixIndex(self._config.prompt_lookup_min, self._config.prompt_lookup_max)
-        self._held[message.key] = _Held(index, self._clock())
+        self._held[message.key] = _Held(index, self._clock(), message.temperature > 0.0)
         self._held.move_to_end(message.key)
 
     def propose(self, message: Propose) -> Proposal:
@@ -58,7 +60,8 @@ class PromptLookupDrafter(Drafter):
                 continue
             held.heard_at = now
             self._held.move_to_end(extend.key)
-            trees.append(self._draft(held, extend.key.seq_id, Limits(max_nodes, max_depth, message.price)))
+            limits = Limits(max_nodes, max_depth, message.price)
+            trees.append(self._draft(held, extend.key.seq_id, limits, message.calibration))
         return Proposal(tuple(trees), tuple(unknown), time.perf_counter() - started)
 
     def close(self, message: Close) -> None:
@@ -79,10 +82,11 @@ class PromptLookupDrafter(Drafter):
         held.index.extend(committed)
         return True
 
-    def _draft(self, held: _Held, seq_id: int, limits: Limits) -> DraftTree:
+    def _draft(self, held: _Held, seq_id: int, limits: Limits, calibration: CalibrationMaps) -> DraftTree:
         if limits.max_nodes == 0:
             return DraftTree.empty(seq_id, len(held.index.tokens))
-        held.proposed = Trie(held.index.tokens, held.index.matches(), self._rates)
+        index = held.index
+        held.proposed = Trie(index.tokens, index.matches(), self._rates, calibration, held.sampled)
         return held.proposed.grow(seq_id, limits)
 
     def _expire(self, now: float) -> None:

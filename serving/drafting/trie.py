@@ -11,6 +11,7 @@ import numpy as np
 
 from serving.drafting.hit_rates import HitRates, Standing
 from serving.drafting.suffix_index import Match
+from serving.spec.calibration import IDENTITY, CalibrationMaps, Method, origin_of
 from serving.spec.tree import ROOT, DraftTree
 
 
@@ -18,7 +19,8 @@ from serving.spec.tree import ROOT, DraftTree
 class Node:
     """A drafted token, or the root. `matches`: the occurrences that continue through it, longest match first.
 
-    log_value: log of the probability that the path down to it is accepted.
+    log_confidence, log_value: log of the probability that it is accepted after its parent, and that the whole
+    path down to it is. raw: of what log_confidence was calibrated from.
     class_id: the class of HitRates that judged it.
     """
 
@@ -26,6 +28,7 @@ class Node:
     depth: int
     matches: list[Match]
     class_id: int = -1
+    raw: float = 0.0
     log_confidence: float = 0.0
     log_value: float = 0.0
     children: dict[int, Node] = field(default_factory=dict)
@@ -60,8 +63,17 @@ class _Candidate(NamedTuple):
 class Trie:
     """Candidates for what follows `tokens`. Every node that was drafted has its children, drafted or not."""
 
-    def __init__(self, tokens: list[int], matches: list[Match], rates: HitRates) -> None:
+    def __init__(
+        self,
+        tokens: list[int],
+        matches: list[Match],
+        rates: HitRates,
+        calibration: CalibrationMaps = IDENTITY,
+        sampled: bool = False,
+    ) -> None:
         self._tokens, self._rates = tokens, rates
+        self._origin = origin_of(Method.LOOKUP, sampled)
+        self._calibrated = calibration.curve(self._origin)
         self._base_len = len(tokens)
         self._root = Node(tokens[-1], 0, matches)
 
@@ -83,6 +95,8 @@ class Trie:
             np.array([node.token for node in drafted], np.int32),
             np.array(parents, np.int32),
             np.array([node.log_confidence for node in drafted], np.float32),
+            np.array([node.raw for node in drafted], np.float32),
+            np.full(len(drafted), self._origin, np.uint8),
         )
 
     def learn(self, committed: list[int]) -> None:
@@ -107,12 +121,14 @@ class Trie:
             self._rates.class_of(standing, branch[0].length + node.depth)
             for standing, branch in zip(_standings(branches), branches, strict=True)
         ]
-        rates = [self._rates.rate(class_id) for class_id in classes]
-        scale = 1.0 / max(1.0, sum(rates))  # siblings exclude each other
-        for branch, class_id, rate in zip(branches, classes, rates, strict=True):
+        raws = _exclusive([self._rates.rate(class_id) for class_id in classes])
+        likely = _exclusive([self._calibrated(raw, node.depth + 1) for raw in raws])
+        for branch, class_id, raw, value in zip(branches, classes, raws, likely, strict=True):
             token = self._tokens[branch[0].next + node.depth]
-            log = float(np.float32(math.log(rate * scale)))  # as it travels, so that ties stay ties
-            node.children[token] = Node(token, node.depth + 1, branch, class_id, log, node.log_value + log)
+            log = float(np.float32(math.log(value)))  # as it travels, so that ties stay ties
+            node.children[token] = Node(
+                token, node.depth + 1, branch, class_id, math.log(raw), log, node.log_value + log
+            )
 
     def _branches(self, node: Node) -> list[list[Match]]:
         """The occurrences that go on after `node`, by the token that follows; leader first."""
@@ -123,6 +139,12 @@ class Trie:
             if place < end:
                 by_token.setdefault(tokens[place], []).append(match)
         return sorted(by_token.values(), key=lambda branch: (-branch[0].length, -len(branch)))
+
+
+def _exclusive(rates: list[float]) -> list[float]:
+    """Scaled to 1 where they exceed it together: siblings exclude each other."""
+    scale = 1.0 / max(1.0, sum(rates))
+    return [rate * scale for rate in rates]
 
 
 def _standings(branches: list[list[Match]]) -> list[Standing]:

@@ -21,8 +21,10 @@ from serving.engine.timing import StepTimes
 from serving.engine.verification import Verification, no_tree
 from serving.metrics import EngineMetrics, StepReport
 from serving.spec.accept import VerifyResult, cut
+from serving.spec.calibrator import Calibrator
 from serving.spec.controller import Choice, Controller, ScheduledController, StepOutcome
 from serving.spec.cost import StepLoad
+from serving.spec.reliability import CalibrationError
 from serving.spec.tree import ROOT, DraftTree
 from serving.types import FinishReason, GenerationRequest, ModelCard, SpeculationStats, TokenDelta
 
@@ -33,7 +35,10 @@ NON_FINITE = "the model produced logits that are not finite for this request"
 
 @dataclass(slots=True)
 class EngineStats:
-    """Sums since the start. prefix_queries, prefix_hits: see PrefixCounts."""
+    """Sums since the start. prefix_queries, prefix_hits: see PrefixCounts.
+
+    calibration: of draft confidences lately; None before the first fit.
+    """
 
     steps: int = 0
     times: StepTimes = field(default_factory=StepTimes)
@@ -41,6 +46,7 @@ class EngineStats:
     preemptions: int = 0
     prefix_queries: int = 0
     prefix_hits: int = 0
+    calibration: CalibrationError | None = None
 
     def add_step(
         self, plan: StepPlan, speculation: SpeculationStats, prefixes: PrefixCounts, times: StepTimes
@@ -96,6 +102,11 @@ class Engine:
     @property
     def scheduler(self) -> Scheduler:
         return self._scheduler
+
+    @property
+    def calibrator(self) -> Calibrator | None:
+        """None without speculation."""
+        return self._speculator.calibrator if self._speculator else None
 
     @property
     def runner(self) -> ModelRunner:
@@ -155,6 +166,8 @@ class Engine:
         with times.measure("output"):
             verification.keep_prompt_logprobs()
             deltas += self._commit(plan, verification, results, speculation)
+            if self._speculator is not None:
+                self._speculator.calibrator.observe(trees, results[: len(trees)], choice.weights)
         self._committed_at = time.perf_counter()
         committed = sum(len(result.token_ids) for result in results)
         outcome = _outcome(load, trees, committed, self._committed_at - began, drafts, times)
@@ -276,6 +289,8 @@ class Engine:
         scheduler = self._scheduler
         prefixes = scheduler.prefixes.take_counts()
         self.stats.add_step(plan, speculation, prefixes, times)
+        if self.calibrator is not None:
+            self.stats.calibration = self.calibrator.error
         self.last_report = StepReport(
             running=scheduler.num_running,
             waiting=scheduler.num_waiting,
@@ -289,6 +304,7 @@ class Engine:
             accepted_tokens=speculation.accepted_tokens,
             accepted_per_position=speculation.accepted_per_position,
             drafter_failures=drafts.failures,
+            calibration_error=asdict(self.stats.calibration) if self.stats.calibration else {},
             phase_seconds=asdict(times),
             price=self._controller.price,
             committed_tokens=speculation.committed_tokens,

@@ -19,6 +19,7 @@ from serving.engine.draft_network import DraftNetwork, Fed, Feeding
 from serving.engine.draft_rows import DraftRows, pack_rows
 from serving.engine.draft_sequences import DraftSequences, Held
 from serving.models.linear import Draws
+from serving.spec.calibration import CalibrationMaps, Method, origin_of
 from serving.spec.growth import Grower, Growth, Node
 from serving.spec.noise import noise_key
 from serving.spec.tree import ROOT, DraftTree
@@ -43,6 +44,11 @@ class _Growing:
     row_of: dict[int, int] = field(default_factory=lambda: {ROOT: 0})
     hidden_row: dict[int, int] = field(default_factory=dict)
     frontier: list[Node] = field(default_factory=list)
+
+    @property
+    def origin(self) -> int:
+        """Of its confidences."""
+        return origin_of(Method.NETWORK, self.held.opened.temperature > 0.0)
 
     @property
     def context(self) -> int:
@@ -118,7 +124,7 @@ class HeadDrafter(Drafter):
             else:
                 depth = max_depth if max_nodes else 0
                 growing.append(_Growing(extend.key, extend.base_len, held, fed, depth, tree))
-        trees = self._grow(growing) if growing else ()
+        trees = self._grow(growing, message.calibration) if growing else ()
         return Proposal(tuple(trees), tuple(unknown), time.perf_counter() - started)
 
     def _admit(self, extend: Extend, max_nodes: int, max_depth: int, busy: set[SeqKey]) -> _Admitted:
@@ -130,14 +136,14 @@ class HeadDrafter(Drafter):
         slots = fed.end + self._growth.expanded(max_nodes, max_depth)
         return _Admitted(fed, self._sequences.admit(extend.key, fed.start, slots, busy))
 
-    def _grow(self, growing: list[_Growing]) -> list[DraftTree]:
+    def _grow(self, growing: list[_Growing], calibration: CalibrationMaps) -> list[DraftTree]:
         hidden = self._extend(growing)
         for place, each in enumerate(growing):
             each.hidden_row[ROOT] = place
         level = [(each, [ROOT]) for each in growing if each.max_depth]
         depth = 1
         while level:
-            self._offer(level, hidden, depth)
+            self._offer(level, hidden, depth, calibration)
             level = [
                 (g, [n.place for n in g.frontier]) for g, _ in level if g.frontier and depth < g.max_depth
             ]
@@ -146,23 +152,32 @@ class HeadDrafter(Drafter):
             depth += 1
         for each in growing:
             self._sequences.trim(each.held)
-        return [each.tree.tree(each.key.seq_id, each.base_len) for each in growing]
+        return [each.tree.tree(each.key.seq_id, each.base_len, each.origin) for each in growing]
 
-    def _offer(self, level: list[tuple[_Growing, list[int]]], hidden: Tensor, depth: int) -> None:
+    def _offer(
+        self,
+        level: list[tuple[_Growing, list[int]]],
+        hidden: Tensor,
+        depth: int,
+        calibration: CalibrationMaps,
+    ) -> None:
         """Children, at `depth`, of every node of the level, from its output."""
-        rows = [each.hidden_row[node] for each, nodes in level for node in nodes]
+        sources = [each.hidden_row[node] for each, nodes in level for node in nodes]
         network = self._network
-        logits = network.logits(_chosen(hidden, rows))
+        logits = network.logits(_chosen(hidden, sources))
         draws = None if self._spread is None else _draws(level, depth, self._spread)
         if draws is not None:
             network.ops.couple(logits, network.target_ids, draws)
         top = network.ops.likeliest(logits, self._growth.width)
-        log_q = top.log_probs.cpu().numpy()
+        raw = top.log_probs.cpu().numpy()
+        origins = np.repeat([each.origin for each, _ in level], [len(nodes) for _, nodes in level])
+        log_q = calibration.apply(raw, origins, depth)
         token_ids = network.target_ids[top.ids].cpu().numpy()
         start = 0
         for each, nodes in level:
             end = start + len(nodes)
-            each.frontier = each.tree.offer(nodes, token_ids[start:end], log_q[start:end])
+            rows = slice(start, end)
+            each.frontier = each.tree.offer(nodes, token_ids[rows], log_q[rows], raw[rows])
             start = end
 
     def _expand(self, growing: list[_Growing], hidden: Tensor, depth: int) -> Tensor:

@@ -15,6 +15,7 @@ from serving.drafting.base import DraftChannel
 from serving.drafting.messages import Close, Extend, Open, Proposal, Propose, SeqKey
 from serving.engine.scheduler import Decode
 from serving.engine.sequence import Sequence
+from serving.spec.calibrator import Calibrator
 from serving.spec.controller import DraftPlan
 from serving.spec.tree import DraftTree
 
@@ -70,6 +71,7 @@ class Speculator:
         self._incarnation, self._fingerprint = incarnation, fingerprint
         self._vocab_size = vocab_size
         self._features = features
+        self.calibrator = Calibrator()
         self._asked: dict[int, _Asked] = {}
         self._opened: set[int] = set()  # sequences that a drafter has heard of
 
@@ -97,6 +99,7 @@ class Speculator:
             max_nodes=tuple(asked.nodes for asked in wanted),
             max_depth=tuple(min(asked.nodes, self._config.max_depth) for asked in wanted),
             price=plan.price,
+            calibration=self.calibrator.maps,
         )
         self._opened.update(message.key.seq_id for message in opens)
         for seq, _, _ in wanted:

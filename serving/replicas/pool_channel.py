@@ -147,4 +147,5 @@ def _part(propose: Propose, keys: set[SeqKey]) -> Propose:
         tuple(propose.max_nodes[i] for i in mine),
         tuple(propose.max_depth[i] for i in mine),
         propose.price,
+        propose.calibration,
     )

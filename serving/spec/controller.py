@@ -41,6 +41,7 @@ class Choice(NamedTuple):
     """How many nodes of each tree are verified.
 
     explored[i]: the last so many of sizes[i] are verified for what they teach, not for what they are worth.
+    share: of trees, in which that happens.
     tokens, seconds: what the step should commit and take, drafting excluded; None where nothing is predicted.
     """
 
@@ -48,6 +49,16 @@ class Choice(NamedTuple):
     explored: tuple[int, ...]
     tokens: float | None = None
     seconds: float | None = None
+    share: float = 1.0
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """float64 [sum of sizes]: 1 / how often such a node is verified; None where that is always."""
+        if not any(self.explored):
+            return None
+        chosen = np.subtract(self.sizes, self.explored)
+        counts = np.stack((chosen, self.explored), axis=1).ravel()
+        return np.repeat(np.tile((1.0, 1.0 / self.share), len(chosen)), counts)
 
 
 class StepOutcome(NamedTuple):
@@ -199,8 +210,9 @@ class AutoController:
         explored = np.where(whole, sizes - chosen, 0)
         verified = chosen + explored
         tokens = load.sequences + sum(float(v[:n].sum()) for v, n in zip(values, verified, strict=True))
+        predicted_s = float(seconds[verified.sum()])
         return Choice(
-            tuple(verified.tolist()), tuple(explored.tolist()), tokens, float(seconds[verified.sum()])
+            tuple(verified.tolist()), tuple(explored.tolist()), tokens, predicted_s, self._explore or 1.0
         )
 
 

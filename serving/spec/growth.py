@@ -23,16 +23,21 @@ class Grower(Protocol):
     """One tree while it grows."""
 
     def offer(
-        self, parents: list[int], token_ids: NDArray[np.int64], log_q: NDArray[np.float32]
+        self,
+        parents: list[int],
+        token_ids: NDArray[np.int64],
+        log_q: NDArray[np.float32],
+        raw: NDArray[np.float32],
     ) -> list[Node]:
         """Add children of `parents`, [len(parents), width] each, likeliest first, and name those to expand.
 
-        Children that are not finite are ignored (case S12).
+        Trees grow by `log_q`, the calibrated log-confidence; `raw` is kept beside it. Children that are not
+        finite are ignored (case S12).
         """
         ...
 
-    def tree(self, seq_id: int, base_len: int) -> DraftTree:
-        """The best `max_nodes` of all levels."""
+    def tree(self, seq_id: int, base_len: int, origin: int) -> DraftTree:
+        """The best `max_nodes` of all levels. origin: of all confidences."""
         ...
 
 
@@ -88,10 +93,15 @@ class DynamicTree:
         self._tokens: list[int] = []
         self._parents: list[int] = []
         self._logs: list[float] = []
+        self._raw: list[float] = []
         self._values = np.empty(0)  # log path values
 
     def offer(
-        self, parents: list[int], token_ids: NDArray[np.int64], log_q: NDArray[np.float32]
+        self,
+        parents: list[int],
+        token_ids: NDArray[np.int64],
+        log_q: NDArray[np.float32],
+        raw: NDArray[np.float32],
     ) -> list[Node]:
         """At most `beam` nodes are named, best first; none where the next level is reached too rarely."""
         above = np.array([0.0 if p == ROOT else self._values[p] for p in parents])
@@ -106,14 +116,16 @@ class DynamicTree:
         self._tokens += tokens
         self._parents += owners
         self._logs += [min(log, 0.0) for log in logs]
+        self._raw += np.minimum(raw.ravel()[order], 0.0).tolist()
         self._values = np.concatenate((self._values, values[order]))
         if np.exp(values[order[: self._beam]]).sum() < self._least_reach:
             return []
         best = zip(range(first, first + self._beam), tokens, owners, strict=False)
         return [Node(*node) for node in best]
 
-    def tree(self, seq_id: int, base_len: int) -> DraftTree:
-        grown = DraftTree.build(seq_id, base_len, self._tokens, self._parents, self._logs)
+    def tree(self, seq_id: int, base_len: int, origin: int) -> DraftTree:
+        nodes = (self._tokens, self._parents, self._logs, self._raw, origin)
+        grown = DraftTree.build(seq_id, base_len, *nodes)
         return grown[: self._max_nodes]
 
     def _threshold(self, new: NDArray[np.float64]) -> float:

@@ -56,9 +56,14 @@ class StaticTree:
         self._tokens: list[int] = []
         self._parents: list[int] = []
         self._logs: list[float] = []
+        self._raw: list[float] = []
 
     def offer(
-        self, parents: list[int], token_ids: NDArray[np.int64], log_q: NDArray[np.float32]
+        self,
+        parents: list[int],
+        token_ids: NDArray[np.int64],
+        log_q: NDArray[np.float32],
+        raw: NDArray[np.float32],
     ) -> list[Node]:
         first = len(self._paths)
         for row, parent in enumerate(parents):
@@ -69,12 +74,14 @@ class StaticTree:
                     self._tokens.append(int(token_ids[row, rank]))
                     self._parents.append(parent)
                     self._logs.append(min(float(log_q[row, rank]), 0.0))
+                    self._raw.append(min(float(raw[row, rank]), 0.0))
         new = range(first, len(self._paths))
         inner = [place for place in new if self._paths[place] in self._shape.children]
         return [Node(place, self._tokens[place], self._parents[place]) for place in inner]
 
-    def tree(self, seq_id: int, base_len: int) -> DraftTree:
-        grown = DraftTree.build(seq_id, base_len, self._tokens, self._parents, self._logs)
+    def tree(self, seq_id: int, base_len: int, origin: int) -> DraftTree:
+        nodes = (self._tokens, self._parents, self._logs, self._raw, origin)
+        grown = DraftTree.build(seq_id, base_len, *nodes)
         return grown[: self._max_nodes]
 
 

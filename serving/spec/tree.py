@@ -24,6 +24,8 @@ class DraftTree:
     token_ids: int32 [n].
     parents: int32 [n], parents[i] < i, ROOT for the first level. Siblings have distinct tokens.
     log_confidence: float32 [n], log P(node accepted | parent accepted), finite and <= 0.
+    raw: float32 [n], the drafter's own log-confidence, which `log_confidence` was calibrated from.
+    origins: uint8 [n], by which of the calibration's maps (see spec/calibration.py).
     """
 
     seq_id: int
@@ -31,6 +33,8 @@ class DraftTree:
     token_ids: NDArray[np.int32]
     parents: NDArray[np.int32]
     log_confidence: NDArray[np.float32]
+    raw: NDArray[np.float32]
+    origins: NDArray[np.uint8]
 
     def __post_init__(self) -> None:
         n = len(self.token_ids)
@@ -38,8 +42,11 @@ class DraftTree:
         assert self.token_ids.dtype == np.int32
         assert self.parents.dtype == np.int32
         assert self.log_confidence.dtype == np.float32
-        assert self.parents.shape == self.log_confidence.shape == (n,)
+        assert self.raw.dtype == np.float32
+        assert self.origins.dtype == np.uint8
+        assert self.parents.shape == self.log_confidence.shape == self.raw.shape == self.origins.shape == (n,)
         assert all(-np.inf < c <= 0.0 for c in self.log_confidence.tolist()), "a confidence is not in (0, 1]"
+        assert (self.raw <= 0.0).all(), "a raw confidence is above 1, or none"
         assert all(ROOT <= parent < i for i, parent in enumerate(self.parents.tolist()))
         assert len(self.edges()) == n, "siblings must be distinct"
         keys = list(zip((-self.log_path_values).tolist(), self.depths.tolist(), strict=True))
@@ -51,14 +58,27 @@ class DraftTree:
 
     @classmethod
     def build(
-        cls, seq_id: int, base_len: int, token_ids: ArrayLike, parents: ArrayLike, log_confidence: ArrayLike
+        cls,
+        seq_id: int,
+        base_len: int,
+        token_ids: ArrayLike,
+        parents: ArrayLike,
+        log_confidence: ArrayLike,
+        raw: ArrayLike | None = None,
+        origins: ArrayLike = 0,
     ) -> DraftTree:
-        """A tree of candidates [n] in any order that has parents before their children."""
+        """A tree of candidates [n] in any order that has parents before their children.
+
+        raw None: `log_confidence` is. origins: of each, or one of all.
+        """
         tokens = np.asarray(token_ids, np.int32)
         above = np.asarray(parents, np.int32)
         confidence = np.asarray(log_confidence, np.float32)
+        own = confidence if raw is None else np.asarray(raw, np.float32)
+        maps = np.broadcast_to(np.asarray(origins, np.uint8), tokens.shape)
         order = np.lexsort((_depths(above), -_path_sums(above, confidence)))
-        return cls(seq_id, base_len, tokens[order], _reindexed(above, order), confidence[order])
+        above = _reindexed(above, order)
+        return cls(seq_id, base_len, tokens[order], above, confidence[order], own[order], maps[order])
 
     def __len__(self) -> int:
         return len(self.token_ids)
@@ -75,6 +95,8 @@ class DraftTree:
             self.token_ids[prefix],
             self.parents[prefix],
             self.log_confidence[prefix],
+            self.raw[prefix],
+            self.origins[prefix],
         )
 
     @property
@@ -129,6 +151,8 @@ class DraftTree:
             self.token_ids[order],
             _reindexed(self.parents, order),
             self.log_confidence[order],
+            self.raw[order],
+            self.origins[order],
         )
 
 

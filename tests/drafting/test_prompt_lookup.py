@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from serving.config import SpeculationConfig
 from serving.drafting.messages import Close, Extend, Open, Proposal, Propose, SeqKey
 from serving.drafting.prompt_lookup import PromptLookupDrafter
+from serving.spec.calibration import IDENTITY, CalibrationMaps, Method, origin_of
 from serving.spec.tree import ROOT, DraftTree
 
 CONFIG = SpeculationConfig(prompt_lookup_min=2, prompt_lookup_max=8, lease_s=30.0)
@@ -69,6 +70,19 @@ def test_copied_text_is_drafted_whole():
     assert tree.token_ids.tolist() == PASSAGE[3:11]
     assert tree.parents.tolist() == [ROOT, 0, 1, 2, 3, 4, 5, 6]
     assert tree.seq_id == 1
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_each_sequence_is_calibrated_in_its_mode(temperature):
+    target, text = drafter(), [1, *PASSAGE, 2, 3, *PASSAGE[:5]]
+    values = IDENTITY.values.copy()
+    values[origin_of(Method.LOOKUP, sampled=True)] **= 2
+    target.open(Open(KEY, "any model", seed=0, choice_index=0, temperature=temperature))
+    message = Propose((extend(text),), (1,), (1,), calibration=CalibrationMaps(1, values))
+    (tree,) = target.propose(message).trees
+    power = 2 if temperature else 1
+    assert tree.log_confidence.tolist() == pytest.approx((power * tree.raw).tolist(), abs=0.02)
+    assert tree.origins.tolist() == [origin_of(Method.LOOKUP, sampled=temperature > 0)]
 
 
 def test_copying_takes_few_steps():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from serving.drafting.hit_rates import HitRates, Standing
 from serving.drafting.suffix_index import SuffixIndex
 from serving.drafting.trie import Limits, Trie
+from serving.spec.calibration import IDENTITY, CalibrationMaps, Method, origin_of
 from serving.spec.tree import ROOT
 
 NO_LIMIT = Limits(max_nodes=10_000, max_depth=32, price=0.0)
@@ -140,6 +141,34 @@ def test_limits_hold_and_the_tree_is_the_best_prefix(text, max_nodes, max_depth,
     expected = whole.pruned(wanted)[:max_nodes]
     assert paths(tree) == paths(expected)
     assert tree.log_confidence.tolist() == expected.log_confidence.tolist()
+
+
+def test_confidences_are_calibrated_by_mode_and_depth():
+    text = [1, 2, 3, 4, 5, 9, 1, 2, 3]
+    index = SuffixIndex(2, 8)
+    index.extend(text)
+    values = IDENTITY.values.copy()
+    values[origin_of(Method.LOOKUP, sampled=True), 1] = 0.25  # depth 2
+    values[origin_of(Method.LOOKUP, sampled=False), 0] **= 2
+    maps = CalibrationMaps(1, values)
+    raw = Trie(index.tokens, index.matches(), HitRates()).grow(0, NO_LIMIT)
+    sampled = Trie(index.tokens, index.matches(), HitRates(), maps, sampled=True).grow(0, NO_LIMIT)
+    greedy = Trie(index.tokens, index.matches(), HitRates(), maps).grow(0, NO_LIMIT)
+    first, second, *others = np.exp(raw.raw).tolist()
+    assert np.exp(sampled.log_confidence).tolist() == pytest.approx([first, 0.25, *others])
+    assert np.exp(greedy.log_confidence).tolist() == pytest.approx([first**2, second, *others], abs=0.01)
+    for tree in (sampled, greedy):
+        assert tree.raw.tolist() == raw.log_confidence.tolist()
+    assert set(sampled.origins.tolist()) == {origin_of(Method.LOOKUP, sampled=True)}
+    assert set(greedy.origins.tolist()) == {origin_of(Method.LOOKUP, sampled=False)}
+
+
+def test_calibrated_siblings_exclude_each_other_too():
+    index = SuffixIndex(2, 8)
+    index.extend(scenes(([7], 3), ([7], 3), ([], 4)))
+    hopeful = CalibrationMaps(1, np.where(IDENTITY.values > 0, np.float32(0.9), np.float32(0)))
+    tree = Trie(index.tokens, index.matches(), HitRates(), hopeful).grow(0, Limits(8, 1, 0.0))
+    assert np.exp(tree.log_confidence).tolist() == pytest.approx([0.5, 0.5])
 
 
 @settings(deadline=None)

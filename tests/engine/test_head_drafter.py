@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from serving.drafting.messages import Close, Extend, Open, Proposal, Propose, Se
 from serving.engine.build_drafter import build_network_drafter
 from serving.engine.head import HeadFiles, drafting_fingerprint
 from serving.engine.head_drafter import MAX_ROWS, HeadDrafter
+from serving.spec.calibration import IDENTITY, CalibrationMaps, Method, origin_of
 from serving.spec.growth import DynamicGrowth, Growth
 from serving.spec.noise import gumbel, noise_key
 from serving.spec.static_growth import static_growth
@@ -103,19 +105,30 @@ class Dense:
     def target_ids(self) -> Tensor:
         return torch.arange(VOCAB) if self.head is None else self.head.target_ids
 
-    def tree(self, text: Text, base_len: int, max_nodes: int, max_depth: int, growth: Growth) -> DraftTree:
+    def tree(
+        self,
+        text: Text,
+        base_len: int,
+        max_nodes: int,
+        max_depth: int,
+        growth: Growth,
+        calibration: CalibrationMaps = IDENTITY,
+    ) -> DraftTree:
         """What the growth makes of it."""
+        origin = origin_of(Method.NETWORK, text.temperature > 0)
         grower, paths = growth.start(max_nodes, 0.0), {ROOT: ()}
         level = [ROOT]
-        for _ in range(max_depth):
+        for depth in range(1, max_depth + 1):
             top = [self.log_drawn(text, base_len, paths[node]).topk(growth.width) for node in level]
             tokens = np.stack([self.target_ids[t.indices].numpy() for t in top])
-            nodes = grower.offer(level, tokens, np.stack([t.values.float().numpy() for t in top]))
+            raw = np.stack([t.values.float().numpy() for t in top])
+            log_q = calibration.apply(raw, np.full(len(raw), origin), depth)
+            nodes = grower.offer(level, tokens, log_q, raw)
             paths |= {node.place: (*paths[node.parent], node.token_id) for node in nodes}
             level = [node.place for node in nodes]
             if not level:
                 break
-        return grower.tree(text.key.seq_id, base_len)
+        return grower.tree(text.key.seq_id, base_len, origin)
 
 
 @pytest.fixture(scope="module")
@@ -161,9 +174,15 @@ class Drafting:
         for text in texts:
             self.drafter.open(text.open(self.fingerprint))
 
-    def propose(self, *extends: Extend, max_nodes: int = 24, max_depth: int = 4) -> Proposal:
-        count = len(extends)
-        proposal = self.drafter.propose(Propose(extends, (max_nodes,) * count, (max_depth,) * count))
+    def propose(
+        self,
+        *extends: Extend,
+        max_nodes: int = 24,
+        max_depth: int = 4,
+        calibration: CalibrationMaps = IDENTITY,
+    ) -> Proposal:
+        bounds = ((limit,) * len(extends) for limit in (max_nodes, max_depth))
+        proposal = self.drafter.propose(Propose(extends, *bounds, calibration=calibration))
         self.drafter._sequences.check_integrity()
         return proposal
 
@@ -208,6 +227,31 @@ def test_sampled_trees_are_drawn_with_the_noise_of_the_target(
     proposal = drafting.propose(*(text.extend(0, 20) for text in texts), **WIDE)
     for text, tree in zip(texts, proposal.trees, strict=True):
         assert_same(tree, dense.tree(text, 20, growth=growth, **WIDE), tolerance=5e-4)
+
+
+@pytest.mark.parametrize("tree", ["dynamic", "static"])
+def test_trees_grow_by_calibrated_confidences(target: Path, eagle3: ServeConfig, tree: str) -> None:
+    """Greedy and sampled sequences in one batch, each level by its own map; raw confidences are kept."""
+    shape = [[0], [1], [0, 0], [1, 1], [0, 0, 0]]
+    growth = DynamicGrowth(5) if tree == "dynamic" else static_growth(shape)
+    drafting = Drafting(config_change(eagle3, tree=tree, static_tree=shape if tree == "static" else None))
+    values = IDENTITY.values.copy()
+    for depth in range(3):
+        values[origin_of(Method.NETWORK, sampled=False), depth] **= 1.5 - depth / 2
+        values[origin_of(Method.NETWORK, sampled=True), depth] **= 0.5 + depth / 2
+    calibration, dense = CalibrationMaps(1, values), Dense(target, HEADS["eagle3"])
+    texts = [Text(1, temperature=0.7), Text(2), Text(3, temperature=1.3)]
+    drafting.open(*texts)
+    bounds = {"max_nodes": 12, "max_depth": 3}
+    extends = [text.extend(0, 20) for text in texts]
+    proposal = drafting.propose(*extends, **bounds, calibration=calibration)
+    for text, drafted in zip(texts, proposal.trees, strict=True):
+        expected = dense.tree(text, 20, growth=growth, calibration=calibration, **bounds)
+        assert_same(drafted, expected, tolerance=2e-3)
+        np.testing.assert_allclose(drafted.raw, expected.raw, rtol=0, atol=2e-3)
+        assert drafted.origins.tolist() == expected.origins.tolist()
+        assert np.abs(drafted.raw - drafted.log_confidence).max() > 0.1
+        pickle.loads(pickle.dumps(drafted)).__post_init__()  # in order for whoever receives it, too
 
 
 def test_coupling_can_be_left_out(eagle3: ServeConfig) -> None:

@@ -103,6 +103,7 @@ def test_no_token_changes(
     assert engine.stats.preemptions > 0
     assert engine.stats.prefix_hits > 0
     assert engine.stats.speculation.accepted_tokens > 2 * m
+    assert engine.calibrator.maps.version > 0
     assert outcomes["r2"].stats.draft_tokens == 0
 
 

@@ -17,6 +17,9 @@ from serving.config import ServeConfig
 from serving.drafting.messages import Close, Extend, Open, Proposal, Propose, SeqKey
 from serving.replicas.drafter_worker import DrafterWorker
 from serving.replicas.pool_channel import PoolChannel
+from serving.spec.accept import walk
+from serving.spec.calibrator import Calibrator
+from serving.spec.tree import DraftTree
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -114,6 +117,35 @@ def test_a_killed_worker_is_replaced(worker: Worker) -> None:
     assert set(ask_until(channel, lambda p: not p.trees, 1, 2).unknown) == {key(1), key(2)}
     pool[:] = [worker, start_worker()]  # the pool may hand out the dead one for a while
     ask_until(channel, drafted(1, 2), 1, 2)
+
+
+def test_a_new_worker_drafts_with_what_the_verifier_has_learned(worker: Worker) -> None:
+    """The second is never told of the first's outcomes: the maps come with every message."""
+    calibrator = Calibrator(refit_every=1)
+    pool = [worker]
+    channel = PoolChannel(lambda: pool, DEADLINE_S)
+
+    def ask_calibrated() -> DraftTree:
+        asked = replace(propose(1), calibration=calibrator.maps)
+        end = time.monotonic() + 30
+        while True:
+            channel.submit(opens(1), asked)
+            trees = channel.collect().trees
+            if trees:
+                return trees[0]
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+    raw = ask_calibrated()
+    assert raw.log_confidence.tolist() == raw.raw.tolist()
+    calibrator.observe([raw] * 1000, walk([raw] * 1000, lambda visits: [0] * len(visits)))
+    first = ask_calibrated()
+    assert first.log_confidence[0] < raw.log_confidence[0] - 1
+    os.kill(pid_of(worker), signal.SIGKILL)
+    pool[:] = [start_worker()]
+    second = ask_calibrated()
+    assert second.log_confidence.tolist() == first.log_confidence.tolist()
+    assert second.raw.tolist() == raw.raw.tolist()
 
 
 def test_a_late_worker_costs_one_deadline_and_comes_back(worker: Worker) -> None:

@@ -92,6 +92,24 @@ def test_sizes_are_within_their_trees(drafted: list[DraftTree], prefill: int) ->
         assert 0 <= explored <= size <= len(tree)
 
 
+def test_what_is_only_explored_weighs_by_how_rarely_it_is() -> None:
+    drafted = [chain(0.6, 8, seq_id) for seq_id in range(40)]
+    controller = AutoController(StepCost(ROOFLINE), MAX_NODES, explore=0.25)
+    controller.plan(StepLoad(40, 0, 100))
+    choice = controller.choose(drafted, StepLoad(40, 0, 100))
+    assert choice.weights is not None
+    each = np.split(choice.weights, np.cumsum(choice.sizes)[:-1])
+    for weights, size, explored in zip(each, choice.sizes, choice.explored, strict=True):
+        assert weights.tolist() == [1.0] * (size - explored) + [4.0] * explored
+    assert sum(explored > 0 for explored in choice.explored) > 1
+
+
+def test_what_is_always_verified_has_no_weights() -> None:
+    controller = AutoController(StepCost(ROOFLINE), MAX_NODES, explore=0.0)
+    controller.plan(StepLoad(2, 0, 100))
+    assert controller.choose([chain(0.6, 8, 0), chain(0.6, 8, 1)], StepLoad(2, 0, 100)).weights is None
+
+
 def test_a_prompt_chunk_does_not_raise_m() -> None:
     """A node's price within the step would fall, as the step is long anyway."""
     drafted = [chain(0.6, 8, seq_id) for seq_id in range(4)]

@@ -31,13 +31,14 @@ def _grow(
     for _ in range(depth):
         offered = [model.children(paths[node]) for node in level]
         expanded += len(level)
-        nodes = tree.offer(level, np.stack([t for t, _ in offered]), np.stack([q for _, q in offered]))
+        log_q = np.stack([q for _, q in offered])
+        nodes = tree.offer(level, np.stack([t for t, _ in offered]), log_q, log_q)
         for node in nodes:
             paths[node.place] = (*paths[node.parent], node.token_id)
         level = [node.place for node in nodes]
         if not level:
             break
-    return tree.tree(7, 11), expanded
+    return tree.tree(7, 11, 0), expanded
 
 
 def _all_paths(model: _Model, depth: int) -> dict[tuple[int, ...], float]:
@@ -85,15 +86,17 @@ def test_nodes_that_cannot_matter_are_not_expanded() -> None:
 
 def test_children_that_are_not_finite_are_ignored() -> None:
     tree = DynamicTree(8, 8)
-    nodes = tree.offer([ROOT], np.array([[4, 5, 6]]), np.array([[np.nan, -0.5, -np.inf]], np.float32))
+    log_q = np.array([[np.nan, -0.5, -np.inf]], np.float32)
+    nodes = tree.offer([ROOT], np.array([[4, 5, 6]]), log_q, log_q)
     assert [node.token_id for node in nodes] == [5]
-    assert tree.tree(0, 3).token_ids.tolist() == [5]
+    assert tree.tree(0, 3, 0).token_ids.tolist() == [5]
 
 
 def test_a_row_of_nan_gives_no_tree() -> None:
     tree = DynamicTree(8, 8)
-    assert tree.offer([ROOT], np.array([[4, 5]]), np.full((1, 2), np.nan, np.float32)) == []
-    assert len(tree.tree(0, 3)) == 0
+    log_q = np.full((1, 2), np.nan, np.float32)
+    assert tree.offer([ROOT], np.array([[4, 5]]), log_q, log_q) == []
+    assert len(tree.tree(0, 3, 0)) == 0
 
 
 @given(st.integers(0, 10_000), st.integers(1, 24), st.integers(1, 8), st.floats(0.0, 1.0))
@@ -111,4 +114,16 @@ def test_a_level_that_is_reached_too_rarely_is_not_drafted() -> None:
     halves = np.log(np.array([[0.3, 0.2]], np.float32))
     tokens = np.array([[5, 6]], np.int64)
     for least_reach, drafted in ((0.49, 2), (0.51, 0)):
-        assert len(DynamicTree(2, 8, 0.0, least_reach).offer([ROOT], tokens, halves)) == drafted
+        assert len(DynamicTree(2, 8, 0.0, least_reach).offer([ROOT], tokens, halves, halves)) == drafted
+
+
+def test_trees_grow_by_the_calibrated_confidence_and_keep_the_raw_one() -> None:
+    raw = np.log(np.array([[0.5, 0.3, 0.2]], np.float32))
+    log_q = np.log(np.array([[0.4, 0.02, 0.01]], np.float32))
+    growing = DynamicTree(8, 8, 0.015)
+    growing.offer([ROOT], np.array([[4, 5, 6]]), log_q, raw)
+    tree = growing.tree(0, 3, 1)
+    assert tree.token_ids.tolist() == [4, 5]
+    assert tree.log_confidence.tolist() == log_q[0, :2].tolist()
+    assert tree.raw.tolist() == raw[0, :2].tolist()
+    assert tree.origins.tolist() == [1, 1]

@@ -37,10 +37,16 @@ def candidates(draw, max_size=24):
 
 
 def build(given_candidates: Candidates) -> DraftTree:
-    return DraftTree.build(7, 100, *given_candidates)
+    """Where its confidences come from is written into them: raw is the token's, origin the token's class."""
+    tokens = given_candidates.token_ids
+    raw, origins = [-0.125 * token for token in tokens], [token % 6 for token in tokens]
+    return DraftTree.build(7, 100, *given_candidates, raw, origins)
 
 
 def paths(tree: DraftTree) -> list[tuple[int, ...]]:
+    """The nodes in order; checks that what belongs to a node has stayed with it."""
+    assert tree.raw.tolist() == (-0.125 * tree.token_ids).tolist()
+    assert tree.origins.tolist() == (tree.token_ids % 6).tolist()
     found: list[tuple[int, ...]] = []
     for parent, token in zip(tree.parents.tolist(), tree.token_ids.tolist(), strict=True):
         found.append((*(() if parent == ROOT else found[parent]), token))
@@ -153,8 +159,10 @@ def test_survives_the_wire():
     ],
 )
 def test_malformed_trees_are_refused(tokens, parents, logs):
+    nodes = (np.array(tokens, np.int32), np.array(parents, np.int32))
+    confidence, origins = np.array(logs, np.float32), np.zeros(len(logs), np.uint8)
     with pytest.raises(AssertionError):
-        DraftTree(0, 1, np.array(tokens, np.int32), np.array(parents, np.int32), np.array(logs, np.float32))
+        DraftTree(0, 1, *nodes, confidence, confidence, origins)
 
 
 def test_only_prefixes_can_be_sliced():
