@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from benchmarks.calibration_command import add_command as add_calibration
 from benchmarks.coupling.command import add_command as add_coupling
 from benchmarks.deterministic_command import add_command as add_deterministic
 from benchmarks.errors import BenchmarkError
@@ -27,6 +28,7 @@ def main(arguments: list[str]) -> int:
     add_peers(commands)
     add_kernels(commands)
     add_coupling(commands)
+    add_calibration(commands)
     add_prefix(commands)
     add_sampler(commands)
     add_deterministic(commands)

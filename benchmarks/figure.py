@@ -53,7 +53,25 @@ class Lines:
         axes.set_ylim(bottom=0)
 
 
-def draw(panels: Sequence[Bars | Lines], path: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Diagram:
+    """series[name] are points (x, y), both from 0 to 1; where they are equal there is a line."""
+
+    title: str
+    across: str
+    unit: str
+    series: Mapping[str, Sequence[tuple[float, float]]]
+
+    def draw(self, axes: Any) -> None:
+        axes.plot((0, 1), (0, 1), color="gray", linestyle="--", linewidth=1)
+        for name, points in self.series.items():
+            axes.plot(*zip(*points, strict=True), marker="o", label=name)
+        axes.set_xlabel(self.across)
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1)
+
+
+def draw(panels: Sequence[Bars | Lines | Diagram], path: Path) -> None:
     """The file's ending chooses the format (png, svg, pdf)."""
     width, height = PANEL_INCHES
     figure, grid = plt.subplots(
