@@ -38,7 +38,7 @@ class Halves(NamedTuple):
 
 
 def run(options: argparse.Namespace, arguments: list[str]) -> None:
-    """Raises BenchmarkError where nothing was drafted."""
+    """Raises BenchmarkError where nothing was drafted, or too little for a figure."""
     settings = dict(pair.split("=", 1) for pair in options.set)
     config = ServeConfig.load({"model": options.model, **settings})
     if config.speculation.method == "off":
@@ -134,7 +134,7 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _diagrams(measured: Reliability) -> list[Diagram]:
-    """A panel per method that drafted."""
+    """A panel per method that drafted enough."""
     panels = []
     for method, title in METHODS.items():
         series = {
@@ -145,6 +145,8 @@ def _diagrams(measured: Reliability) -> list[Diagram]:
         drawn = {name: points for name, points in series.items() if points}
         if drawn:
             panels.append(Diagram(title, "confidence", "share accepted", drawn))
+    if not panels:
+        raise BenchmarkError(f"too few draft tokens for a figure: no confidence had {LEAST} of them")
     return panels
 
 

@@ -28,7 +28,8 @@ def test_each_map_is_measured(tiny_model: Path, asked: list[str], tmp_path: Path
     made = TinyHead(vocab_size=vocab_size, draft_vocab=vocab_size)
     head = save_head(made, tmp_path / "head", "specforge")
     result, figure = tmp_path / "calibration.json", tmp_path / "calibration.svg"
-    settings = [f"speculation.head={head}", "dtype=float32", "speculation.min_path_value=0"]
+    drafting = [f"speculation.head={head}", "speculation.mode=fixed", "speculation.num_speculative_tokens=5"]
+    settings = [*drafting, "speculation.min_path_value=0", "dtype=float32"]
     where = ["--json", result, "--figure", figure]
     done = command(*asked, "--model", tiny_model, "--set", *settings, *where)
     assert done.returncode == 0, done.stderr
@@ -58,3 +59,13 @@ def test_without_speculation_there_is_nothing_to_measure(tiny_model: Path, asked
     done = command(*asked, "--model", tiny_model, "--set", "speculation.method=off")
     assert done.returncode == 1
     assert "speculation is off" in done.stderr
+
+
+def test_too_few_draft_tokens_make_no_figure(tiny_model: Path, asked: list[str], tmp_path: Path) -> None:
+    settings = ["speculation.mode=fixed", "speculation.num_speculative_tokens=2", "dtype=float32"]
+    figure = tmp_path / "calibration.svg"
+    limits = ["--limit", "2", "--max-tokens", "16", "--figure", figure]
+    done = command(*asked, "--model", tiny_model, "--set", *settings, *limits)
+    assert done.returncode == 1
+    assert "too short" in done.stderr or "too few" in done.stderr
+    assert not figure.exists()
