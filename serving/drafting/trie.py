@@ -11,7 +11,7 @@ import numpy as np
 
 from serving.drafting.hit_rates import HitRates, Standing
 from serving.drafting.suffix_index import Match
-from serving.spec.calibration import IDENTITY, CalibrationMaps, Method, origin_of
+from serving.spec.calibration import IDENTITY, CalibrationMaps, Method, exclusive, origin_of
 from serving.spec.tree import ROOT, DraftTree
 
 
@@ -121,8 +121,10 @@ class Trie:
             self._rates.class_of(standing, branch[0].length + node.depth)
             for standing, branch in zip(_standings(branches), branches, strict=True)
         ]
-        raws = _exclusive([self._rates.rate(class_id) for class_id in classes])
-        likely = _exclusive([self._calibrated(raw, node.depth + 1) for raw in raws])
+        rates = [self._rates.rate(class_id) for class_id in classes]
+        scale = 1.0 / max(1.0, sum(rates))  # siblings exclude each other
+        raws = [rate * scale for rate in rates]
+        likely = exclusive([self._calibrated(raw, node.depth + 1) for raw in raws])
         for branch, class_id, raw, value in zip(branches, classes, raws, likely, strict=True):
             token = self._tokens[branch[0].next + node.depth]
             log = float(np.float32(math.log(value)))  # as it travels, so that ties stay ties
@@ -139,12 +141,6 @@ class Trie:
             if place < end:
                 by_token.setdefault(tokens[place], []).append(match)
         return sorted(by_token.values(), key=lambda branch: (-branch[0].length, -len(branch)))
-
-
-def _exclusive(rates: list[float]) -> list[float]:
-    """Scaled to 1 where they exceed it together: siblings exclude each other."""
-    scale = 1.0 / max(1.0, sum(rates))
-    return [rate * scale for rate in rates]
 
 
 def _standings(branches: list[list[Match]]) -> list[Standing]:

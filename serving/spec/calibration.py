@@ -7,7 +7,7 @@ while serving (calibrator.py). Drafters apply what comes with a message and keep
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -43,6 +43,9 @@ DEPTHS = 8
 KNOTS: NDArray[np.float64] = (1.0 - np.cos(np.pi * np.arange(17) / 16)) / 2
 """Raw confidences between which a map is linear: 0 to 1, closest at the ends."""
 
+LEAST_LEFT = 0.01
+"""Of its probability, what a sibling of certain ones keeps."""
+
 _KNOTS: list[float] = KNOTS.tolist()
 
 Curve = Callable[[float, int], float]
@@ -77,8 +80,8 @@ class CalibrationMaps:
     ) -> NDArray[np.float32]:
         """Calibrated log-confidences of children at `depth`: float32 [rows, width], a row of siblings each.
 
-        origins: [rows]. Siblings exclude each other: where their probabilities exceed 1 together they are
-        scaled to it. A row with NaN becomes NaN.
+        log_q: likeliest first. origins: [rows]. Siblings exclude each other, as in `exclusive`. A row that
+        has NaN becomes NaN.
         """
         if self.version == 0:
             return log_q
@@ -88,6 +91,8 @@ class CalibrationMaps:
         for origin in set(origins.tolist()):
             rows = origins == origin
             likely[rows] = np.interp(raw[rows], KNOTS, curves[origin])
+        better = np.cumsum(likely, axis=1) - likely
+        likely = np.minimum(likely, np.maximum(1.0 - better, LEAST_LEFT * likely))
         likely /= np.maximum(likely.sum(axis=1, keepdims=True), 1.0)
         with np.errstate(divide="ignore"):  # what cannot be stays -inf
             return np.log(likely).astype(np.float32)
@@ -105,6 +110,22 @@ class CalibrationMaps:
             return y + (raw - x) / (_KNOTS[right] - x) * (values[right] - y)
 
         return calibrated
+
+
+def exclusive(likely: Sequence[float]) -> list[float]:
+    """Probabilities of siblings, of which one at most comes true: no more than what likelier ones leave of 1.
+
+    Scaling all of them alike would take from the likeliest what the others only have because a map does not
+    see who stands before them. Each keeps a little, so that it can be tried.
+    """
+    bounded = list(likely)
+    left = 1.0
+    for place in sorted(range(len(bounded)), key=lambda i: -bounded[i]):
+        value = bounded[place]
+        bounded[place] = min(value, max(left, LEAST_LEFT * value))
+        left -= value
+    scale = 1.0 / max(1.0, sum(bounded))
+    return [value * scale for value in bounded]
 
 
 def _same(raw: float, depth: int) -> float:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from serving.spec.calibration import CalibrationMaps, Method, is_sampled, method_of, origin_of
+from serving.spec.calibration import CalibrationMaps, Method, exclusive, is_sampled, method_of, origin_of
 from serving.spec.tree import ROOT, DraftTree
 
 
@@ -72,10 +72,12 @@ def _settle_agreed(nodes: list[_Node], calibration: CalibrationMaps) -> None:
 
 
 def _exclude_siblings(nodes: list[_Node]) -> None:
-    """Scale siblings that are too likely together: only one of them can come true."""
-    totals: dict[int, float] = defaultdict(float)
+    """Where siblings are too likely together: each drafter was sure of its own."""
+    families: dict[int, list[_Node]] = defaultdict(list)
     for node in nodes:
-        totals[node.parent] += math.exp(node.log)
-    for node in nodes:
-        if totals[node.parent] > 1.0:
-            node.log -= math.log(totals[node.parent])
+        families[node.parent].append(node)
+    for family in families.values():
+        likely = [math.exp(node.log) for node in family]
+        if sum(likely) > 1.0:
+            for node, value in zip(family, exclusive(likely), strict=True):
+                node.log = math.log(value)

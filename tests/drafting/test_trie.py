@@ -168,7 +168,7 @@ def test_calibrated_siblings_exclude_each_other_too():
     index.extend(scenes(([7], 3), ([7], 3), ([], 4)))
     hopeful = CalibrationMaps(1, np.where(IDENTITY.values > 0, np.float32(0.9), np.float32(0)))
     tree = Trie(index.tokens, index.matches(), HitRates(), hopeful).grow(0, Limits(8, 1, 0.0))
-    assert np.exp(tree.log_confidence).tolist() == pytest.approx([0.5, 0.5])
+    assert np.exp(tree.log_confidence).tolist() == pytest.approx([0.9, 0.1])
 
 
 @settings(deadline=None)

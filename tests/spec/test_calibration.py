@@ -19,6 +19,7 @@ from serving.spec.calibration import (
     ORIGINS,
     CalibrationMaps,
     Method,
+    exclusive,
     origin_of,
 )
 from serving.spec.calibrator import Calibrator
@@ -232,6 +233,28 @@ def test_one_at_a_time_is_as_all_at_once(maps: CalibrationMaps, depth: int) -> N
     origins = np.full(len(GRID), HEAD)
     at_once = np.exp(maps.apply(np.log(GRID, dtype=np.float32)[:, None], origins, depth)[:, 0])
     np.testing.assert_allclose(at_once, mapped(maps, HEAD, depth), rtol=1e-4)
+
+
+def test_the_likeliest_sibling_comes_first() -> None:
+    """Together they would be 1.7: the second gets what the first leaves, the third next to nothing."""
+    maps = CalibrationMaps(1, np.sqrt(IDENTITY.values))
+    log_q = np.log(np.array([[0.64, 0.25, 0.16]], np.float32))
+    (likely,) = np.exp(maps.apply(log_q, np.zeros(1, np.uint8), 1))
+    assert likely.tolist() == pytest.approx([0.8, 0.2, 0.004], abs=0.01)
+    assert exclusive([0.5, 0.8, 0.4]) == pytest.approx([0.2, 0.8, 0.004], abs=0.01)
+    assert exclusive([0.5, 0.25]) == [0.5, 0.25]
+
+
+@given(st.lists(st.floats(1e-6, 1.0), max_size=9))
+def test_rows_and_lists_are_bounded_alike(confidences: list[float]) -> None:
+    confidences = sorted(confidences, reverse=True)
+    bounded = exclusive(confidences)
+    assert sum(bounded) <= 1.0 + 1e-9
+    assert bounded == sorted(bounded, reverse=True)
+    if confidences:
+        same = CalibrationMaps(1, IDENTITY.values)
+        row = np.log(np.array([confidences], np.float32))
+        np.testing.assert_allclose(np.exp(same.apply(row, np.zeros(1, np.uint8), 1))[0], bounded, atol=1e-5)
 
 
 def test_rows_that_are_not_finite_stay_so_and_harm_no_others() -> None:
