@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from benchmarks.answers import Prompt
+from benchmarks.asked import ask
 from benchmarks.errors import BenchmarkError
 from benchmarks.figure import Diagram, draw
 from benchmarks.in_process import InProcess
 from benchmarks.parsing import given
 from benchmarks.questions import read_questions
-from benchmarks.report import Row, write_report
-from benchmarks.speed.asked import ask
+from benchmarks.report import ALL_TASKS, Row, write_report
 from benchmarks.table import number, render
 from serving.config import ServeConfig
 from serving.router.model import ServedModel
@@ -24,7 +24,6 @@ from serving.spec.calibration import DEPTHS, ORIGINS, Method, is_sampled, method
 from serving.spec.reliability import Reliability
 
 SECTION = "calibration"
-ALL_TASKS = "all"
 METHODS = {Method.NETWORK: "head or draft model", Method.LOOKUP: "prompt lookup", Method.BOTH: "both agree"}
 STAGES = {"raw": False, "calibrated": True}
 LEAST = 25  # observations of a bin that is drawn

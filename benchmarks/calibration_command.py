@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from benchmarks.parsing import add_parser, check_questions
+from benchmarks.parsing import TASKS, add_parser, check_questions
 from benchmarks.questions import FORMAT
-from benchmarks.speed.options import TASKS
 
 
 def add_command(commands: Any) -> None:
