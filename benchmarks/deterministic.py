@@ -19,7 +19,8 @@ from serving.config import ServeConfig
 
 SECTION = "deterministic"
 MAX_TOKENS = 48
-SETTINGS = {"engine.attention_backend": "torch", "speculation.placement": "colocated"}
+# With an m of its own choice each side would take other steps.
+SETTINGS = {"engine.attention_backend": "torch", "speculation.num_speculative_tokens": 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class Load:
 LOADS = [
     Load("prompt of 480 tokens", 1, 480, 0, first_token=True),
     Load("1 request, plain", 1, 64, 0),
-    Load("1 request, drafted", 1, 64, None),
-    Load("8 requests, drafted", 8, 48, None),
+    Load("1 request, m = 5", 1, 64, None),
+    Load("8 requests, m = 5", 8, 48, None),
 ]
 
 

@@ -41,6 +41,7 @@ def step_profile(
     sizes = (scheduler.max_num_seqs, scheduler.max_num_batched_tokens, scheduler.max_model_len)
     parts = (
         machine_key(architecture, [placement]),
+        type(runner.decoder.ops).__name__,  # torch has two ways
         str(placement.device),
         sizes,
         runner.features is not None,

@@ -45,6 +45,13 @@ def test_it_is_measured_once_and_only_for_mode_auto(config: ServeConfig, backend
     assert first.stat().st_mtime_ns == written
 
 
+def test_torchs_two_ways_are_measured_apart(config: ServeConfig) -> None:
+    for deterministic in (False, True):
+        changed = {"attention_backend": "torch", "deterministic": deterministic}
+        start(config.model_copy(update={"engine": config.engine.model_copy(update=changed)}))
+    assert len(profiles(config)) == 2
+
+
 def test_it_can_be_measured_with_requests_under_way(config: ServeConfig) -> None:
     """Nothing that is cached changes: prompts computed before continue as if nothing had happened."""
     prompts = [request(f"r{i}", range(3 + i, 40 + i), 30) for i in range(3)]
