@@ -16,6 +16,12 @@ from serving.spec.tree import DraftTree
 # between cannot be told from noise.
 KEEPS_DRAFTING = 0.99
 RESUMES_DRAFTING = 1.03
+# A probe that comes so near is soon followed by another: two sequences prove little.
+PROMISING = 0.97
+# Drafting that was given up sooner was a mistake: the next probe is no nearer for it.
+LASTED = 32  # steps
+# Plain steps that one forecast is for.
+REFORECAST = 8
 # A probe drafts for a few: what it costs is lost where drafting does not pay.
 PROBED = 2
 # Of the price that the last step found, what the drafter is told: the next step's may be lower.
@@ -151,7 +157,9 @@ class AutoController:
         self._achieved = AchievedShare()
         self._probing = Probing()
         self._drafting = True
+        self._drafted_steps = 0
         self._plan = NO_DRAFTS
+        self._forecast_now, self._forecast_for, self._forecast_age = Forecast(0.0, 0.0, 0), 0, 0
         self._random = np.random.default_rng(seed)
 
     def plan(self, load: StepLoad) -> DraftPlan:
@@ -159,11 +167,13 @@ class AutoController:
         return self._plan
 
     def choose(self, trees: Sequence[DraftTree], load: StepLoad) -> Choice:
+        if not trees:
+            return Choice((), ())
+        if not self._plan.sequences and not any(map(len, trees)):
+            return self._nothing_drafted(load)
         values = [tree.path_values for tree in trees]
         if self._plan.sequences:
             self._values.observe(values, self._plan.sequences, self._plan.nodes, trusted=not self._drafting)
-        if not trees:
-            return Choice((), ())
         every = np.concatenate(values)
         order = np.argsort(-every, kind="stable")
         seconds = self._cost.step_s(load, load.sequences + np.arange(len(every) + 1))
@@ -181,14 +191,23 @@ class AutoController:
         promised = self._forecast(outcome.load).best * outcome.elapsed_s
         self._achieved.observe(outcome.committed, promised)
 
+    def _nothing_drafted(self, load: StepLoad) -> Choice:
+        nothing = (0,) * load.sequences
+        seconds = float(self._cost.step_s(load, [load.sequences])[0])
+        return Choice(nothing, nothing, float(load.sequences), seconds)
+
     def _planned(self, load: StepLoad) -> DraftPlan:
+        self._forecast_age += 1
         forecast = self._forecast(load)
         wanted = KEEPS_DRAFTING if self._drafting else RESUMES_DRAFTING
         self._drafting = forecast.drafted > wanted * forecast.plain
         if self._drafting:
-            self._probing.restart()
+            self._drafted_steps += 1
+            if self._drafted_steps == LASTED:
+                self._probing.restart()
             return DraftPlan(self._asked(forecast.nodes), load.sequences, HINTED * self.price)
-        if self._probing.due():
+        self._drafted_steps = 0
+        if self._probing.due(promising=forecast.drafted > PROMISING * forecast.plain):
             return DraftPlan(self._max_nodes, min(PROBED, load.sequences), 0.0)
         return NO_DRAFTS
 
@@ -197,9 +216,14 @@ class AutoController:
         return min(2 * nodes + 2, self._max_nodes)
 
     def _forecast(self, load: StepLoad) -> Forecast:
-        """Of steps that only decode: a prompt chunk makes no node cheaper."""
-        load = StepLoad(max(load.sequences, 1), 0, load.kv_tokens)
-        return self._values.forecast(load, self._cost)
+        """Of steps that only decode: a prompt chunk makes no node cheaper. While nothing is drafted little
+        changes, and plain steps are short: one forecast does for a few of them."""
+        sequences = max(load.sequences, 1)
+        oldest = 1 if self._plan.sequences else REFORECAST
+        if sequences != self._forecast_for or self._forecast_age >= oldest:
+            self._forecast_now = self._values.forecast(StepLoad(sequences, 0, load.kv_tokens), self._cost)
+            self._forecast_for, self._forecast_age = sequences, 0
+        return self._forecast_now
 
     def _with_exploration(
         self, chosen: NDArray[np.int64], values: list[NDArray[np.float64]], load: StepLoad, seconds: Seconds

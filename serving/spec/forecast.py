@@ -13,7 +13,7 @@ from serving.spec.cost import StepCost, StepLoad
 # Weight of a step's trees in the mean: a change of traffic is known within some twenty steps.
 STEP_WEIGHT = 1 / 8
 # Of a probe: the next one is far away.
-PROBE_WEIGHT = 1 / 2
+PROBE_WEIGHT = 1 / 3
 
 
 class Forecast(NamedTuple):
@@ -81,7 +81,7 @@ class AchievedShare:
 class Probing:
     """Which plain steps draft all the same, to see whether it would pay: ever fewer."""
 
-    FIRST, LAST = 8, 256  # steps between two probes
+    SOON, FIRST, LAST = 4, 8, 256  # steps between two probes
 
     def __init__(self) -> None:
         self.restart()
@@ -90,10 +90,11 @@ class Probing:
         """Drafting pays."""
         self._pause = self._left = self.FIRST
 
-    def due(self) -> bool:
-        """Called once in every plain step."""
+    def due(self, *, promising: bool) -> bool:
+        """Called once in every plain step. promising: the last probe was, so the next may come soon."""
         self._left -= 1
-        if self._left > 0:
+        waited = self._pause - self._left
+        if self._left > 0 and not (promising and waited == self.SOON):
             return False
         self._pause = min(2 * self._pause, self.LAST)
         self._left = self._pause
