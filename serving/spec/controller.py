@@ -20,6 +20,8 @@ RESUMES_DRAFTING = 1.03
 PROMISING = 0.97
 # Drafting that was given up sooner was a mistake: the next probe is no nearer for it.
 LASTED = 32  # steps
+# Rows past the last node that the price looks at: where all are worth verifying, what would one more cost?
+BEYOND = 8
 # Plain steps that one forecast is for.
 REFORECAST = 8
 # A probe drafts for a few: what it costs is lost where drafting does not pay.
@@ -176,9 +178,9 @@ class AutoController:
             self._values.observe(values, self._plan.sequences, self._plan.nodes, trusted=not self._drafting)
         every = np.concatenate(values)
         order = np.argsort(-every, kind="stable")
-        seconds = self._cost.step_s(load, load.sequences + np.arange(len(every) + 1))
+        seconds = self._cost.step_s(load, load.sequences + np.arange(len(every) + 1 + BEYOND))
         rate = self._achieved.share * self._forecast(load).best
-        best = best_prefix(every[order], seconds, rate)
+        best = best_prefix(every[order], seconds[: len(every) + 1], rate)
         self.price = rate * slope_after(seconds, best)
         owners = np.repeat(np.arange(len(trees)), [len(tree) for tree in trees])
         chosen = np.bincount(owners[order[:best]], minlength=len(trees))

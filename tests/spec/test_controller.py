@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.spec.controller import (
+    BEYOND,
     AutoController,
     Choice,
     DraftPlan,
@@ -60,7 +61,7 @@ def test_no_connected_set_is_worth_more(drafted: list[DraftTree]) -> None:
     # What the controller took the rate to be: what just one more node was not worth.
     cost = StepCost(ROOFLINE)
     every = sorted((float(drafted[t].path_values[i]) for t, i in nodes), reverse=True)
-    seconds = cost.step_s(load, load.sequences + np.arange(len(every) + 1))
+    seconds = cost.step_s(load, load.sequences + np.arange(len(every) + 1 + BEYOND))
     chosen = sum(choice.sizes)
     slope = slope_after(seconds, chosen)
     if not slope:
