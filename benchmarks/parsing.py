@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.errors import BenchmarkError
 from benchmarks.questions import FORMAT
 
 TASKS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "cnn_dm", "natural_questions")
+Options = TypeVar("Options", bound=Any)
 DTYPES = ("auto", "bfloat16", "float32", "float16")
 
 
@@ -32,6 +34,13 @@ def check_output(path: Path | None) -> None:
     """Raises BenchmarkError where a result could not be written when the work is done."""
     if path is not None and not path.absolute().parent.is_dir():
         raise BenchmarkError(f"{path}: there is no folder {path.absolute().parent}")
+
+
+def from_flags(options: type[Options], parsed: argparse.Namespace) -> Options:
+    """The dataclass `options`, whose field names are the flags'."""
+    values = {field.name: getattr(parsed, field.name) for field in fields(options)}
+    made: Options = options(**values | {"set": tuple(parsed.set)})
+    return made
 
 
 def given(options: argparse.Namespace) -> dict[str, str]:

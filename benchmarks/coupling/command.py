@@ -25,7 +25,7 @@ def add_command(commands: Any) -> None:
     add("--limit", type=int, default=3, help="questions per task")
     add("--max-tokens", type=int, default=128, help="new tokens per answer")
     add("--temperatures", type=float, nargs="+", default=[0.7, 1.0])
-    add("--spreads", type=float, nargs="+", default=[0.7], help="values of speculation.coupling_spread")
+    add("--spreads", type=float, nargs="+", default=[1.2], help="values of speculation.coupling_spread")
     add("--num-speculative-tokens", type=int, default=16, help="m: draft tokens of a step")
     add("--model", default="default", help="as in the service's settings")
     add("--head", help="EAGLE-3 head (the default model brings one)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from benchmarks.parsing import (
     TASKS,
     check_output,
     count,
+    from_flags,
     names,
     pairs,
     setting,
@@ -41,9 +42,7 @@ class Options:
     @classmethod
     def of(cls, parsed: argparse.Namespace) -> Options:
         """Raises BenchmarkError where the output could not be written when the work is done."""
-        options = cls(
-            **{field.name: getattr(parsed, field.name) for field in fields(cls)} | {"set": tuple(parsed.set)}
-        )
+        options = from_flags(cls, parsed)
         check_output(options.out)
         return options
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from benchmarks.parsing import (
     check_questions,
     count,
     counts,
+    from_flags,
     names,
     setting,
 )
@@ -45,7 +45,7 @@ def add_command(commands: Any) -> None:
     add("--settle", action="store_true", help="also trace m through changes of load and of traffic")
     add("--model", default="default", help="as in the service's settings")
     add("--dtype", choices=DTYPES, default="auto")
-    add("--set", dest="settings", type=setting, nargs="+", default=(), metavar="KEY=VALUE")
+    add("--set", type=setting, nargs="+", default=(), metavar="KEY=VALUE")
     add("--json", type=Path, metavar="PATH", help="write rows there")
     add("--figure", type=Path, metavar="PATH", help="draw throughput and m there (png, svg, pdf)")
 
@@ -66,5 +66,4 @@ def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace, arguments:
     check_output(parsed.figure)
     from benchmarks.load.run import run  # torch: not for --help
 
-    options = LoadOptions(**{f.name: getattr(parsed, f.name) for f in fields(LoadOptions)})
-    run(options, arguments)
+    run(from_flags(LoadOptions, parsed), arguments)

@@ -25,6 +25,6 @@ class LoadOptions:
     settle: bool
     model: str
     dtype: str
-    settings: tuple[str, ...]
+    set: tuple[str, ...]
     json: Path | None
     figure: Path | None

@@ -45,7 +45,7 @@ def run(options: LoadOptions, arguments: list[str]) -> None:
             "model": options.model,
             "dtype": options.dtype,
             "speculation.placement": "colocated",
-            **pairs(options.settings),
+            **pairs(options.set),
         }
     )
     system = InProcess(config, options.max_tokens)

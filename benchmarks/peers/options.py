@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from benchmarks.parsing import (
     check_output,
     count,
     counts,
+    from_flags,
     names,
     pairs,
     setting,
@@ -45,9 +46,7 @@ class Options:
     @classmethod
     def of(cls, parsed: argparse.Namespace) -> Options:
         """Raises BenchmarkError where the output could not be written when the work is done."""
-        options = cls(
-            **{field.name: getattr(parsed, field.name) for field in fields(cls)} | {"set": tuple(parsed.set)}
-        )
+        options = from_flags(cls, parsed)
         check_output(options.json)
         return options
 

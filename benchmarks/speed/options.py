@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from benchmarks.parsing import (
     check_output,
     count,
     counts,
+    from_flags,
     names,
     pairs,
     setting,
@@ -48,9 +49,7 @@ class Options:
     @classmethod
     def of(cls, parsed: argparse.Namespace) -> Options:
         """Raises BenchmarkError where an output could not be written when the work is done."""
-        options = cls(
-            **{field.name: getattr(parsed, field.name) for field in fields(cls)} | {"set": tuple(parsed.set)}
-        )
+        options = from_flags(cls, parsed)
         for path in (options.json, options.figure):
             check_output(path)
         if options.figure is not None and options.figure.suffix not in FIGURE_FORMATS:

@@ -33,5 +33,7 @@ class Controllers:
                 return ScheduledController.fixed(0)
 
     def _automatic(self, max_nodes: int) -> AutoController:
-        self._cost = self._cost or StepCost(self._profile())
-        return self._auto.setdefault(max_nodes, AutoController(self._cost, max_nodes))
+        if max_nodes not in self._auto:
+            self._cost = self._cost or StepCost(self._profile())
+            self._auto[max_nodes] = AutoController(self._cost, max_nodes)
+        return self._auto[max_nodes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import deque
 from statistics import median
 from typing import NamedTuple
@@ -32,25 +32,16 @@ class MedianTable:
         self._sizes = np.zeros(0)
         self._values = np.zeros(0)
 
-    def __len__(self) -> int:
-        """Classes of size that were observed."""
-        return len(self._order)
-
     def observe(self, size: float, value: float) -> None:
         kind = _class_of(size)
+        place = bisect_left(self._order, kind)
         if kind not in self._seen:
             self._seen[kind] = _Class(deque(maxlen=self._window), deque(maxlen=self._window))
-            insort(self._order, kind)
-            self._sizes, self._values = np.zeros(len(self._order)), np.zeros(len(self._order))
-            for place, each in enumerate(self._order):
-                if each != kind:
-                    self._place(place, self._seen[each])
+            self._order.insert(place, kind)
+            self._sizes, self._values = (np.insert(each, place, 0.0) for each in (self._sizes, self._values))
         seen = self._seen[kind]
         seen.sizes.append(size)
         seen.values.append(value)
-        self._place(bisect_left(self._order, kind), seen)
-
-    def _place(self, place: int, seen: _Class) -> None:
         self._sizes[place], self._values[place] = median(seen.sizes), median(seen.values)
 
     def __call__(self, sizes: ArrayLike) -> NDArray[np.float64]:
