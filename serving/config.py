@@ -308,9 +308,10 @@ class ServeConfig(_Section):
         Raises ConfigError naming each field that is wrong, or cannot be changed while serving.
         """
         own = self.speculation.model_dump(include=set(DraftBudget.model_fields))
-        changed = {**user_config, "speculation": {**own, **user_config.get("speculation", {})}}
+        changed = user_config.get("speculation", {})
+        merged = {**own, **changed} if isinstance(changed, dict) else changed
         try:
-            return UserConfig.model_validate(changed).speculation
+            return UserConfig.model_validate({**user_config, "speculation": merged}).speculation
         except ValidationError as error:
             raise explained(error, UserConfig) from None
 

@@ -135,5 +135,7 @@ def test_user_config_changes_how_m_is_chosen_and_nothing_else() -> None:
     assert config.budget({"speculation": {"num_speculative_tokens": 2}}).num_speculative_tokens == 2
     with pytest.raises(ConfigError, match=r"speculation\.beam is not a setting"):
         config.budget({"speculation": {"beam": 3}})
+    with pytest.raises(ConfigError, match="speculation: "):
+        config.budget({"speculation": "off"})
     with pytest.raises(ConfigError, match="engine is not a setting"):
         config.budget({"engine": {}})
