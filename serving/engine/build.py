@@ -19,8 +19,10 @@ from serving.engine.controllers import Controllers
 from serving.engine.engine import Engine
 from serving.engine.features import FeatureCache
 from serving.engine.head import HeadFiles, build_features, drafting_fingerprint, uses_features
+from serving.engine.log_weights import log_weights
 from serving.engine.placement import Placement, choose_placement
 from serving.engine.runner import ModelRunner
+from serving.engine.sampler import Sampler
 from serving.engine.scheduler import Scheduler
 from serving.engine.sequence import Sequence
 from serving.engine.speculator import Speculator
@@ -97,7 +99,8 @@ def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation:
     controllers = Controllers(
         lambda: step_profile(config.cache_dir, architecture, placement, runner, packer, scheduler)
     )
-    engine = Engine(card, runner, scheduler, packer, speculator, controllers, metrics)
+    sampler = Sampler(log_weights(config.cache_dir))
+    engine = Engine(card, runner, scheduler, packer, speculator, controllers, sampler, metrics)
     engine.choose_m(config.speculation)
     return engine
 

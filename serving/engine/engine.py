@@ -74,6 +74,7 @@ class Engine:
         packer: Packer,
         speculator: Speculator | None,
         controllers: Callable[[DraftBudget], Controller],
+        sampler: Sampler,
         metrics: EngineMetrics,
     ) -> None:
         self._card = card
@@ -84,7 +85,7 @@ class Engine:
         self._controllers = controllers
         self._controller: Controller = ScheduledController.fixed(0)
         self._metrics = metrics
-        self._sampler = Sampler()
+        self._sampler = sampler
         self._seq_ids = itertools.count()
         self._ended: list[TokenDelta] = []
         self._asking_s = 0.0

@@ -59,11 +59,16 @@ template <class T> inline v16f rounded(v16f x) {  // to T and back, where T's ro
     return load(tmp);
 }
 
-inline void store_one(float* out, float x) { *out = x; }
-inline void store_one(bf16* out, float x) {
-    bf16 tmp[LANES];
-    store(tmp, splat(x));
-    *out = tmp[0];
+inline bool any_lane(v16i mask) {  // by halves: compilers take lanes out one by one otherwise
+    typedef int64_t v4l __attribute__((vector_size(32)));
+    typedef int64_t v2l __attribute__((vector_size(16)));
+    v4l quarters[2];
+    std::memcpy(quarters, &mask, sizeof mask);
+    const v4l both = quarters[0] | quarters[1];
+    v2l pairs[2];
+    std::memcpy(pairs, &both, sizeof both);
+    const v2l any = pairs[0] | pairs[1];
+    return (any[0] | any[1]) != 0;
 }
 
 inline float sum_lanes(v16f x) {
@@ -233,6 +238,14 @@ void norm_rows(T* out, const T* x, const T* weight, float eps, int64_t rows, int
     for (int64_t r = 0; r < rows; r++) rms_norm_row(out + r * ldo, x + r * ldx, weight, n, eps);
 }
 
+// The last vector of a row, filled up with -inf.
+inline v16f load_padded(const float* in, int64_t left) {
+    if (left >= LANES) return load(in);
+    v16f out = splat(-INFINITY);
+    for (int64_t i = 0; i < left; i++) out[i] = in[i];
+    return out;
+}
+
 // ---------------------------------------------------------------------------------------------- likeliest tokens
 
 // log(x) of normal x > 0 to ~1 ulp: 2^e * m, |log m| <= ln2/2.
@@ -256,7 +269,7 @@ inline v16f log_positive(v16f x) {
     return m + (p * m * z - f * 2.12194440e-4f - 0.5f * z) + f * 0.693359375f;
 }
 
-inline v16u mix32(v16u bits) {
+template <class U> inline U mix32(U bits) {  // of uint32_t or a vector of them
     bits = (bits ^ (bits >> 16)) * 0x21f0aaadu;
     bits = (bits ^ (bits >> 15)) * 0x735a2d97u;
     return bits ^ (bits >> 15);
@@ -290,14 +303,6 @@ void couple(float* x, int64_t rows, int64_t n, int64_t ld, const int32_t* tokens
 }
 
 inline v16f larger(v16f a, v16f b) { return a > b ? a : b; }
-
-// The last vector of a row, filled up with -inf.
-inline v16f load_padded(const float* in, int64_t left) {
-    if (left >= LANES) return load(in);
-    v16f out = splat(-INFINITY);
-    for (int64_t i = 0; i < left; i++) out[i] = in[i];
-    return out;
-}
 
 struct Best {  // the `count` largest so far, falling; of equals the first
     float* values;
@@ -610,6 +615,90 @@ void move_slots(const Shape& s, int64_t layers, int64_t layer_stride, T* keys, T
     }
 }
 
+// ---------------------------------------------------------------------------------------------- drawing a token
+//
+// A row of finite or -inf logits is seen as log weights: (logit - peak) * scale, rounded as float32 does after each.
+
+struct LogWeights {
+    const float* x;
+    int64_t n;
+    float peak, scale;
+
+    inline v16f at(int64_t i) const { return (load_padded(x + i, n - i) - peak) * scale; }
+};
+
+// Tokens whose log weight is at least `least`, rising, with these, and the sum of all weights. Returns how many tokens.
+int64_t heavy(const LogWeights& logs, float least, int32_t* ids, float* kept, double* mass) {
+    constexpr int64_t BLOCK = 64 * LANES;  // summed in float32, blocks in float64
+    int64_t count = 0;
+    *mass = 0;
+    for (int64_t start = 0; start < logs.n; start += BLOCK) {
+        v16f block{};
+        for (int64_t i = start; i < logs.n && i < start + BLOCK; i += LANES) {
+            const v16f log_weight = logs.at(i);
+            block += exp_nonpositive(log_weight);
+            const v16i is_heavy = log_weight >= least;
+            if (!any_lane(is_heavy)) continue;
+            int32_t lanes[LANES];
+            float values[LANES];
+            std::memcpy(lanes, &is_heavy, sizeof lanes);
+            store(values, log_weight);
+            for (int64_t j = 0; j < LANES && i + j < logs.n; j++) {
+                ids[count] = int32_t(i + j);
+                kept[count] = values[j];
+                count -= lanes[j];  // a comparison gives -1
+            }
+        }
+        *mass += sum_lanes(block);
+    }
+    return count;
+}
+
+// exp(x) for x <= 0, up to 6.2% too large: 2^n * (1 + f) instead of 2^(n + f), written into a float's bits.
+inline v16f exp_above(v16f x) {
+    const v16f bits = (x < -87.0f ? splat(-87.0f) : x) * 12102203.0f + 1065353216.0f;
+    return (v16f)__builtin_convertvector(bits, v16i);
+}
+
+double exact_gumbel(uint32_t bits) { return -std::log(-std::log((bits + 0.5) * 0x1p-32)); }
+
+double exact_noise(int32_t id, const uint32_t* key) {
+    return exact_gumbel(mix32(mix32(uint32_t(id) ^ key[0]) ^ key[1]));
+}
+
+// Tokens whose log weight is at least `least` and, with their noise, may be the largest of such; in order. Returns how
+// many. ids: of the log weights; null: 0, 1, 2, ... A token beats the best so far if -log(u) < exp(its log weight -
+// best), and -log(u) >= 1 - u, which costs nothing.
+int64_t contenders(const LogWeights& logs, const int32_t* ids, float least, int32_t peak_id, const uint32_t* key,
+                   int32_t* found) {
+    constexpr float SLACK = 1e-3f;  // more than float32 rounds at scores that can win
+    std::vector<float> scores;
+    v16i id;
+    for (int i = 0; i < LANES; i++) id[i] = i;
+    float best = float(exact_noise(peak_id, key));
+    int64_t count = 0;
+    for (int64_t i = 0; i < logs.n; i += LANES, id += LANES) {
+        if (ids) std::memcpy(&id, ids + i, (logs.n - i < LANES ? logs.n - i : LANES) * 4);
+        const v16f log_weight = logs.at(i), lead = log_weight - (best - SLACK);
+        const v16u bits = mix32(mix32((v16u)id ^ key[0]) ^ key[1]);
+        const v16f rest = (__builtin_convertvector(~bits, v16f) + 0.5f) * 0x1p-32f;  // 1 - u
+        const v16i may_win = (rest <= exp_above(lead > 0.0f ? v16f{} : lead)) & (log_weight >= least);
+        if (!any_lane(may_win)) continue;
+        for (int64_t j = 0; j < LANES && i + j < logs.n; j++) {
+            if (!may_win[j]) continue;
+            const float score = float(log_weight[j] + exact_gumbel(bits[j]));
+            if (score < best - SLACK) continue;
+            found[count++] = id[j];
+            scores.push_back(score);
+            if (score > best) best = score;
+        }
+    }
+    int64_t kept = 0;  // without those that were best only for a while
+    for (int64_t c = 0; c < count; c++)
+        if (scores[c] >= best - SLACK) found[kept++] = found[c];
+    return kept;
+}
+
 }  // namespace
 
 #define EXPORT(T, SUFFIX)                                                                                             \
@@ -638,6 +727,16 @@ EXPORT(bf16, bfloat16)
 extern "C" void likeliest_float32(const float* logits, int64_t rows, int64_t n, int64_t ld, int64_t count, int64_t* ids,
                                   float* logs, int threads) {
     likeliest(logits, rows, n, ld, count, ids, logs, threads);
+}
+
+extern "C" int64_t heavy_float32(const float* x, int64_t n, float peak, float scale, float least, int32_t* ids,
+                                 float* kept, double* mass) {
+    return heavy({x, n, peak, scale}, least, ids, kept, mass);
+}
+
+extern "C" int64_t contenders_float32(const float* x, int64_t n, float peak, float scale, const int32_t* ids, float least,
+                                      int32_t peak_id, const uint32_t* key, int32_t* found) {
+    return contenders({x, n, peak, scale}, ids, least, peak_id, key, found);
 }
 
 extern "C" void couple_float32(float* x, int64_t rows, int64_t n, int64_t ld, const int32_t* tokens, const uint32_t* keys,

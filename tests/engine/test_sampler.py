@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from serving.config import ServeConfig
+from serving.engine.log_weights import log_weights
 from serving.engine.sampler import Draw, Sampler
 from serving.spec.accept import NO_TOKEN, Visit, walk
 from serving.spec.noise import gumbel, noise_key
@@ -15,36 +17,41 @@ from serving.spec.tree import ROOT, DraftTree
 from serving.types import SamplingParams
 
 GREEDY = SamplingParams(8, temperature=0.0)
-SAMPLER = Sampler()
+SAMPLERS = (Sampler(), Sampler(log_weights(ServeConfig().cache_dir)))
 
 
 def choose(rows, *draws: Draw) -> list[int]:
-    return SAMPLER.choose(torch.as_tensor(np.asarray(rows, np.float32)), draws)
+    """With numpy and with the kernels: they must agree."""
+    plainly, quickly = (
+        each.choose(torch.as_tensor(np.asarray(rows, np.float32)), draws) for each in SAMPLERS
+    )
+    assert plainly == quickly
+    return quickly
 
 
 def choose_one(row, params: SamplingParams, choice_index=0, position=1) -> int:
     return choose([row], Draw(params, choice_index, position))[0]
 
 
-def kept(weights: np.ndarray, params: SamplingParams) -> np.ndarray:
-    """Which tokens the filters keep, one after the other, by sorting everything."""
-    keep = weights >= np.float32(params.min_p)
+def kept(logs: np.ndarray, params: SamplingParams) -> np.ndarray:
+    """Which tokens the filters keep, one after the other, by sorting everything. logs: the peak has 0."""
+    keep = logs >= np.float32(math.log(params.min_p) if params.min_p else -math.inf)
     if params.top_k:
-        ordered = np.sort(weights[keep])[::-1]
-        keep &= weights >= ordered[: params.top_k][-1]
-    ordered = np.sort(weights[keep])[::-1]
-    mass = np.cumsum(ordered, dtype=np.float64)
+        ordered = np.sort(logs[keep])[::-1]
+        keep &= logs >= ordered[: params.top_k][-1]
+    ordered = np.sort(logs[keep])[::-1]
+    mass = np.cumsum(np.exp(ordered), dtype=np.float64)
     inside = ordered[np.concatenate([[True], mass[:-1] < params.top_p * mass[-1]])]
-    return keep & (weights >= inside[-1])
+    return keep & (logs >= inside[-1])
 
 
 def plainly_chosen(row, params: SamplingParams, choice_index=0, position=1) -> int:
     """The definition: noise for every token of the vocabulary, nothing left out."""
     if params.greedy:
         return int(np.argmax(row))
-    logs = (row - row.max()) / params.temperature
+    logs = (row - row.max()) * np.float32(1 / params.temperature)
     noise = gumbel(np.arange(len(row)), noise_key(params.seed, choice_index, position))
-    return int(np.argmax(np.where(kept(np.exp(logs), params), logs + noise, -np.inf)))
+    return int(np.argmax(np.where(kept(logs, params), logs + noise, -np.inf)))
 
 
 PARAMS = st.builds(
@@ -86,16 +93,16 @@ def test_a_row_does_not_depend_on_the_other_rows(params, seed):
 
 def test_draws_can_name_their_rows():
     rows = torch.tensor([[0.0, 9.0, 0.0], [9.0, 0.0, 0.0], [0.0, 0.0, 9.0]])
-    assert SAMPLER.choose(rows, [Draw(GREEDY, 0, 1)] * 4, rows=[2, 0, 0, 1]) == [2, 1, 1, 0]
-    assert SAMPLER.choose(rows, [], rows=[]) == []
+    assert Sampler().choose(rows, [Draw(GREEDY, 0, 1)] * 4, rows=[2, 0, 0, 1]) == [2, 1, 1, 0]
+    assert Sampler().choose(rows, [], rows=[]) == []
 
 
 LOGITS = np.log(np.array([0.32, 0.25, 0.17, 0.12, 0.08, 0.04, 0.02], np.float32))
 
 
 def expected_of(params: SamplingParams) -> np.ndarray:
-    weights = np.exp(LOGITS.astype(np.float64) / params.temperature)
-    weights = np.where(kept((weights / weights.max()).astype(np.float32), params), weights, 0)
+    logs = (LOGITS - LOGITS.max()) * np.float32(1 / params.temperature)
+    weights = np.where(kept(logs, params), np.exp(logs.astype(np.float64)), 0)
     return weights / weights.sum()
 
 
