@@ -1,0 +1,9 @@
+output "name" {
+  description = "Name of the bucket: models are s3://NAME/PREFIX."
+  value       = aws_s3_bucket.this.id
+}
+
+output "arn" {
+  description = "ARN of the bucket."
+  value       = aws_s3_bucket.this.arn
+}
