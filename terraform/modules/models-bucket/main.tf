@@ -102,9 +102,14 @@ data "aws_iam_policy_document" "this" {
       identifiers = ["*"]
     }
     condition {
-      test     = "StringNotEqualsIfExists"
+      test     = "StringNotEquals"
       variable = "s3:x-amz-server-side-encryption-aws-kms-key-id"
       values   = [var.kms_key_arn]
+    }
+    condition {
+      test     = "Null"
+      variable = "s3:x-amz-server-side-encryption-aws-kms-key-id"
+      values   = ["false"]
     }
   }
 }

@@ -1,0 +1,50 @@
+# The handler in deploy/lambda. Its wrapper takes the place of Lambda's own Python client, which cannot stream.
+
+resource "aws_lambda_function" "this" {
+  #checkov:skip=CKV_AWS_117:it calls DynamoDB, Bedrock and Secrets Manager by TLS and IAM; a VPC's endpoints would cost more than the rest
+  #checkov:skip=CKV_AWS_116:it is only called synchronously: a failed request is answered, not queued
+  #checkov:skip=CKV_AWS_272:the package is built by this configuration from the checked-out tree; there is no third party to verify
+  function_name                  = var.name
+  description                    = "OpenAI-compatible chat completions by Bedrock"
+  filename                       = var.package.path
+  source_code_hash               = var.package.sha256
+  role                           = aws_iam_role.this.arn
+  runtime                        = "python3.13"
+  architectures                  = ["arm64"]
+  handler                        = "runtime.main" # Lambda wants one; the wrapper starts it
+  memory_size                    = 512
+  timeout                        = var.timeout_s
+  reserved_concurrent_executions = var.concurrency
+  kms_key_arn                    = var.kms_key_arns.data
+
+  environment {
+    variables = {
+      AWS_LAMBDA_EXEC_WRAPPER   = "/var/task/bootstrap"
+      CANOPY_MODEL_ID           = var.model_id
+      CANOPY_CACHE_TABLE        = var.cache_table.name
+      CANOPY_CACHE_TTL_S        = tostring(var.cache_ttl_s)
+      CANOPY_API_KEYS_SECRET    = aws_secretsmanager_secret.api_keys.arn
+      CANOPY_MAX_PROMPT_TOKENS  = tostring(var.max_prompt_tokens)
+      CANOPY_FORBIDDEN_PATTERNS = jsonencode(var.forbidden_patterns)
+      CANOPY_ALLOWED_ORIGINS    = jsonencode(var.allowed_origins)
+    }
+  }
+
+  logging_config {
+    log_format = "JSON"
+    log_group  = var.log_group.name
+  }
+
+  tracing_config {
+    mode = "Active"
+  }
+}
+
+# Its value is set by hand, one key per line, so that no key is ever in a plan or a state.
+resource "aws_secretsmanager_secret" "api_keys" {
+  #checkov:skip=CKV2_AWS_57:the keys are clients': they are replaced by adding a line, and taking the old one away when nobody uses it
+  name                    = "${var.name}/api-keys"
+  description             = "Bearer keys of the API, one per line"
+  kms_key_id              = var.kms_key_arns.data
+  recovery_window_in_days = 7
+}

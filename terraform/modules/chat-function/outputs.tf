@@ -1,0 +1,14 @@
+output "name" {
+  description = "Name of the function."
+  value       = aws_lambda_function.this.function_name
+}
+
+output "stream_invoke_arn" {
+  description = "What a gateway invokes to get an answer as it is written."
+  value       = aws_lambda_function.this.response_streaming_invoke_arn
+}
+
+output "api_keys_secret" {
+  description = "Secret that the API's keys are put into, one per line."
+  value       = aws_secretsmanager_secret.api_keys.name
+}
