@@ -45,12 +45,12 @@ data "aws_iam_policy_document" "work" {
   statement {
     sid       = "Keys"
     actions   = ["secretsmanager:GetSecretValue"]
-    resources = [aws_secretsmanager_secret.api_keys.arn]
+    resources = [module.api_keys.arn]
   }
   statement {
     sid       = "Decrypt"
     actions   = ["kms:Decrypt", "kms:GenerateDataKey"]
-    resources = [var.kms_key_arns.data]
+    resources = [var.kms_key_arn]
   }
   statement {
     sid       = "Log"

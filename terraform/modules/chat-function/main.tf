@@ -15,7 +15,7 @@ resource "aws_lambda_function" "this" {
   memory_size                    = 512
   timeout                        = var.timeout_s
   reserved_concurrent_executions = var.concurrency
-  kms_key_arn                    = var.kms_key_arns.data
+  kms_key_arn                    = var.kms_key_arn
 
   environment {
     variables = {
@@ -23,7 +23,7 @@ resource "aws_lambda_function" "this" {
       CANOPY_MODEL_ID           = var.model_id
       CANOPY_CACHE_TABLE        = var.cache_table.name
       CANOPY_CACHE_TTL_S        = tostring(var.cache_ttl_s)
-      CANOPY_API_KEYS_SECRET    = aws_secretsmanager_secret.api_keys.arn
+      CANOPY_API_KEYS_SECRET    = module.api_keys.arn
       CANOPY_MAX_PROMPT_TOKENS  = tostring(var.max_prompt_tokens)
       CANOPY_FORBIDDEN_PATTERNS = jsonencode(var.forbidden_patterns)
       CANOPY_ALLOWED_ORIGINS    = jsonencode(var.allowed_origins)
@@ -40,11 +40,9 @@ resource "aws_lambda_function" "this" {
   }
 }
 
-# Its value is set by hand, one key per line, so that no key is ever in a plan or a state.
-resource "aws_secretsmanager_secret" "api_keys" {
-  #checkov:skip=CKV2_AWS_57:the keys are clients': they are replaced by adding a line, and taking the old one away when nobody uses it
-  name                    = "${var.name}/api-keys"
-  description             = "Bearer keys of the API, one per line"
-  kms_key_id              = var.kms_key_arns.data
-  recovery_window_in_days = 7
+module "api_keys" {
+  source      = "../secret"
+  name        = "${var.name}/api-keys"
+  description = "Bearer keys of the API, one per line"
+  kms_key_arn = var.kms_key_arn
 }

@@ -9,6 +9,6 @@ output "stream_invoke_arn" {
 }
 
 output "api_keys_secret" {
-  description = "Secret that the API's keys are put into, one per line."
-  value       = aws_secretsmanager_secret.api_keys.name
+  description = "Secret with the API's keys, one per line."
+  value       = module.api_keys.name
 }

@@ -67,9 +67,9 @@ variable "allowed_origins" {
   default     = []
 }
 
-variable "kms_key_arns" {
-  description = "Keys by use: `data` (cache, API keys, environment) and `logs`."
-  type        = object({ data = string, logs = string })
+variable "kms_key_arn" {
+  description = "Key of cache, API keys and settings."
+  type        = string
 }
 
 variable "log_group" {

@@ -26,7 +26,6 @@ locals {
     command          = []
     mountPoints      = local.scratch
     logConfiguration = local.log.detailed
-    linuxParameters  = { initProcessEnabled = true, capabilities = { drop = ["ALL"], add = local.fargate ? [] : ["FOWNER"] } }
   })
 
   main = merge(local.base, {
@@ -34,7 +33,7 @@ locals {
     essential        = true
     entryPoint       = ["/bin/sh", "-c"]
     command          = [var.command]
-    environment      = [for name, value in merge({ HOME = "/tmp", CANOPY_CACHE_DIR = "/cache" }, var.environment) : { name = name, value = value }]
+    environment      = [for name, value in merge({ HOME = "/tmp" }, var.environment) : { name = name, value = value }]
     secrets          = [for name, arn in var.secrets : { name = name, valueFrom = arn }]
     mountPoints      = local.scratch
     dependsOn        = [{ containerName = "prepare", condition = "SUCCESS" }]
@@ -49,7 +48,7 @@ locals {
       interval    = 10
       timeout     = 5
       retries     = 3
-      startPeriod = var.start_period_s
+      startPeriod = 120
     }
     resourceRequirements = var.size.gpus > 0 ? [{ type = "GPU", value = tostring(var.size.gpus) }] : []
   })
@@ -98,7 +97,7 @@ resource "aws_ecs_service" "this" {
   desired_count                      = var.tasks
   deployment_minimum_healthy_percent = var.replace_first ? 0 : 100
   deployment_maximum_percent         = var.replace_first ? 100 : 200
-  health_check_grace_period_seconds  = var.target == null ? null : var.start_period_s
+  health_check_grace_period_seconds  = var.target == null ? null : var.target.grace_s
   enable_ecs_managed_tags            = true
   propagate_tags                     = "SERVICE"
 

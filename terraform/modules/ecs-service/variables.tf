@@ -64,12 +64,6 @@ variable "health_command" {
   type        = string
 }
 
-variable "start_period_s" {
-  description = "Seconds that the main container may take to start, 300 at most."
-  type        = number
-  default     = 300
-}
-
 variable "metrics_url" {
   description = "Prometheus text inside the task that is published as CloudWatch metrics."
   type        = string
@@ -92,8 +86,8 @@ variable "security_group_ids" {
 }
 
 variable "target" {
-  description = "Target group and port that requests come in by; null: none do."
-  type        = object({ group_arn = string, port = number })
+  description = "Target group and port that requests come in by, and the seconds until a task is judged by it; null: none do."
+  type        = object({ group_arn = string, port = number, grace_s = number })
   default     = null
 }
 

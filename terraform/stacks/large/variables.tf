@@ -87,3 +87,75 @@ variable "access_analyzer" {
   default     = true
 }
 
+variable "cidr" {
+  description = "Address range of the VPC, /16 to /20; every pod takes an address of it."
+  type        = string
+  default     = "10.40.0.0/16"
+}
+
+variable "zones" {
+  description = "Availability zones, two or three, where the GPU types are offered."
+  type        = list(string)
+}
+
+variable "public_subnets" {
+  description = "Whether an Ingress may be internet-facing; without, only the VPC and networks joined to it reach the service."
+  type        = bool
+  default     = false
+}
+
+variable "kubernetes_version" {
+  description = "Kubernetes version, e.g. 1.33."
+  type        = string
+  default     = "1.33"
+}
+
+variable "admin_role_arns" {
+  description = "IAM roles that administer the cluster; at least one."
+  type        = set(string)
+}
+
+variable "api_clients" {
+  description = "IPv4 ranges from which the Kubernetes API is reached over the internet; none: only from the VPC."
+  type        = list(string)
+  default     = []
+}
+
+variable "system_nodes" {
+  description = "Machines for what runs the cluster: types, fewest, most."
+  type        = object({ instance_types = list(string), min = number, max = number })
+  default     = { instance_types = ["m7i.large", "m6i.large"], min = 2, max = 4 }
+}
+
+variable "further_endpoints" {
+  description = "Further AWS services that pods reach without leaving the VPC, e.g. bedrock-runtime where some requests are routed there."
+  type        = set(string)
+  default     = []
+}
+
+variable "mirrored_images" {
+  description = "Images of others that the cluster pulls: repositories are made for them, because there is no way to the internet."
+  type        = set(string)
+  default = [
+    "kuberay/operator", "karpenter/controller", "aws-load-balancer-controller", "external-secrets", "fluent-bit",
+    "nvidia/k8s-device-plugin", "nvidia/dcgm-exporter",
+  ]
+}
+
+variable "release" {
+  description = "Name of the chart's Helm release: its service accounts are RELEASE-verifier and the like."
+  type        = string
+  default     = "canopy"
+}
+
+variable "namespace" {
+  description = "Namespace of the Helm release."
+  type        = string
+  default     = "canopy"
+}
+
+variable "monitoring" {
+  description = "Namespace and service accounts of what watches: Fluent Bit writes logs, Alertmanager publishes alarms."
+  type        = object({ namespace = string, fluent_bit = string, alertmanager = string })
+  default     = { namespace = "monitoring", fluent_bit = "fluent-bit", alertmanager = "alertmanager" }
+}

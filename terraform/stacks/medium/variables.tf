@@ -87,3 +87,111 @@ variable "access_analyzer" {
   default     = true
 }
 
+variable "cidr" {
+  description = "Address range of the VPC, /16 to /20."
+  type        = string
+  default     = "10.40.0.0/16"
+}
+
+variable "zones" {
+  description = "Availability zones, two or three, where the GPU types are offered."
+  type        = list(string)
+}
+
+variable "internal" {
+  description = "Whether the load balancer has only private addresses."
+  type        = bool
+  default     = true
+}
+
+variable "client_cidrs" {
+  description = "IPv4 ranges of the clients."
+  type        = list(string)
+}
+
+variable "certificate_arn" {
+  description = "ACM certificate of the name that clients use."
+  type        = string
+}
+
+variable "image_tag" {
+  description = "Tag of the CUDA image in the stack's repository NAME/server."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$", var.image_tag)) && var.image_tag != "latest"
+    error_message = "image_tag must be a tag that stays what it is, e.g. a version or a commit; not latest."
+  }
+}
+
+variable "model_prefix" {
+  description = "Folder of the model in the stack's models bucket."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[^/].*[^/]$", var.model_prefix))
+    error_message = "model_prefix must be a folder in the bucket without slashes around it, e.g. llama-3.1-8b-instruct."
+  }
+}
+
+variable "head_prefix" {
+  description = "Folder of the model's draft head in the bucket; null: drafts by prompt lookup."
+  type        = string
+  default     = null
+}
+
+variable "instance_types" {
+  description = "GPU machines, the preferred type first."
+  type        = list(string)
+  default     = ["g6.2xlarge", "g5.2xlarge"]
+}
+
+variable "server" {
+  description = "Of a GPU task: GPUs (each is one verifier), CPU units and MiB of memory, which must fit the smallest of instance_types."
+  type        = object({ gpus = number, cpu = number, memory = number })
+  default     = { gpus = 1, cpu = 7168, memory = 28672 }
+
+  validation {
+    condition     = var.server.gpus >= 1 && var.server.gpus <= 8 && floor(var.server.gpus) == var.server.gpus
+    error_message = "server.gpus must be a whole number from 1 to 8."
+  }
+}
+
+variable "servers" {
+  description = "GPU tasks, each on a machine of its own: how many, and how many of the machines are never spot."
+  type        = object({ count = number, on_demand = number })
+  default     = { count = 1, on_demand = 1 }
+
+  validation {
+    condition     = var.servers.count >= 1 && var.servers.on_demand >= 0 && var.servers.on_demand <= var.servers.count
+    error_message = "servers.count must be at least 1, and servers.on_demand from 0 to that."
+  }
+}
+
+variable "settings" {
+  description = "Further settings of the service, as in serving/config.py: `{ engine = { max_model_len = 8192 } }`."
+  type        = any
+  default     = {}
+
+  validation {
+    condition     = can(keys(var.settings)) && !can(var.settings.model) && !can(var.settings.replicas)
+    error_message = "settings must be sections of serving/config.py; model and replicas follow from other variables."
+  }
+}
+
+variable "queue_alarm" {
+  description = "Waiting requests of all verifiers that are too many."
+  type        = number
+  default     = 32
+}
+
+variable "acceptance_alarm_percent" {
+  description = "Share of draft tokens that should be accepted, in percent: below it, drafting costs more than it gives, or the head is not the model's."
+  type        = number
+  default     = 10
+
+  validation {
+    condition     = var.acceptance_alarm_percent > 0 && var.acceptance_alarm_percent < 100
+    error_message = "acceptance_alarm_percent must be between 0 and 100."
+  }
+}

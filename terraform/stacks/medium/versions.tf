@@ -6,6 +6,10 @@ terraform {
       source  = "hashicorp/aws"
       version = "~> 6.30"
     }
+    random = {
+      source  = "hashicorp/random"
+      version = "~> 3.7"
+    }
   }
 
   # Where the state lies is given to `terraform init -backend-config=...`; see ../../README.md.
@@ -20,10 +24,7 @@ provider "aws" {
   }
 }
 
-data "aws_caller_identity" "current" {}
-
 locals {
-  account_id = data.aws_caller_identity.current.account_id
   # On everything, so that costs can be told apart by any of them.
   tags = {
     Project     = var.name

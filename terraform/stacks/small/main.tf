@@ -47,7 +47,7 @@ module "function" {
   forbidden_patterns = var.forbidden_patterns
   max_prompt_tokens  = var.max_prompt_tokens
   allowed_origins    = var.allowed_origins
-  kms_key_arns       = { data = module.data_key.arn, logs = module.logs_key.arn }
+  kms_key_arn        = module.data_key.arn
   log_group          = module.log_groups.detailed
   concurrency        = var.concurrency
   timeout_s          = var.timeout_s

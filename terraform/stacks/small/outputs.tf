@@ -4,7 +4,7 @@ output "base_url" {
 }
 
 output "api_keys_secret" {
-  description = "Secret to put the API's keys into, one per line. Until then every request is answered 503."
+  description = "Secret with the API's keys, one per line; a random first one is in it."
   value       = module.function.api_keys_secret
 }
 

@@ -6,6 +6,10 @@ terraform {
       source  = "hashicorp/aws"
       version = "~> 6.30"
     }
+    random = {
+      source  = "hashicorp/random"
+      version = "~> 3.7"
+    }
     archive = {
       source  = "hashicorp/archive"
       version = "~> 2.7"

@@ -1,0 +1,4 @@
+output "role_arn" {
+  description = "Role of the controller."
+  value       = module.controller.role_arn
+}
