@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint con
 PYTEST := $(BIN)/python -m pytest
 URL := http://127.0.0.1:8000
 
-.PHONY: serve model head test test-slow lint format
+.PHONY: serve model head test test-slow lint format check-terraform
 
 serve: model
 	@echo
@@ -45,6 +45,9 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+check-terraform: .venv-terraform/.installed
+	terraform/check.sh .venv-terraform/bin/python
+
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -56,6 +59,11 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+.venv-terraform/.installed: terraform/requirements.txt
+	$(PYTHON) -m venv .venv-terraform
+	.venv-terraform/bin/python -m pip --disable-pip-version-check install --quiet --requirement $<
+	@touch $@
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -9,11 +9,7 @@ variable "topic_arn" {
 }
 
 variable "alarms" {
-  description = <<-E
-    Alarms by name. Each watches either one `metric` or, where several make up one figure, the `expression` over
-    `metrics` by id. It goes off after `minutes` minutes beyond `above` or below `below`. Missing data is no alarm,
-    unless `missing_is_bad`.
-  E
+  description = "Alarms by name. Each watches one of `metrics`, or an `expression` over them by their ids, and goes off after `minutes` minutes above `above` or below `below`. Missing data is no alarm, unless `missing_is_bad`."
   type = map(object({
     description    = string
     above          = optional(number)
