@@ -29,7 +29,7 @@ locals {
           router_cpus           = local.head_cpus
           verifiers             = var.servers.count * var.server.gpus
           verifier_gpus         = 1
-          verifier_cpus         = 0.9 / var.server.gpus - 0.05 # Ray reserves 0.05 more for a verifier's front
+          verifier_cpus         = floor(900 / var.server.gpus - 50) / 1000 # and 0.05 more for its front
           verifier_metrics_port = local.metrics_port
         }
       })
@@ -37,7 +37,7 @@ locals {
   }
 
   # Fixed, so that the scratch ports of tasks are in one known range.
-  ports = "--node-manager-port=6380 --object-manager-port=6381 --min-worker-port=10000 --max-worker-port=10999"
+  ports = "--node-manager-port=6380 --object-manager-port=6381 --min-worker-port=11000 --max-worker-port=11999"
 
   head_command = join(" ", [
     "ray start --head --port=${local.gcs_port} ${local.ports} --num-cpus=${local.head_cpus} --num-gpus=0",

@@ -1,0 +1,5 @@
+"""What the wrapper starts."""
+
+from chat_lambda.runtime import run
+
+run()
