@@ -21,6 +21,7 @@ ALLOWED = {
     "config": {"errors", "config_values"},
     "logs": set(),
     "metrics": {"types"},
+    "emf": set(),
     "spec": {"types", "config", "errors"},
     "kernels": {"types", "config", "errors"},
     "models": {"types", "config", "errors", "kernels", "spec"},
@@ -34,7 +35,7 @@ ALLOWED = {
 RAY_IS_USED_IN = {"replicas", "router", "app", "metrics"}
 HEAVY = {"torch", "transformers"}
 # Where a process must come up without them: they cost seconds and hundreds of megabytes.
-NO_TORCH = {"types", "config", "config_values", "errors", "logs", "metrics", "api", "router", "app"}
+NO_TORCH = {"types", "config", "config_values", "errors", "logs", "metrics", "emf", "api", "router", "app"}
 NO_TORCH_FILES = {
     "spec/tree.py",
     "drafting/messages.py",

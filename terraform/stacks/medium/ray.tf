@@ -10,8 +10,8 @@ locals {
   model = "s3://${module.models.name}/${var.model_prefix}"
   head  = var.head_prefix == null ? {} : { head = "s3://${module.models.name}/${var.head_prefix}" }
 
-  # What `serve run` gets. Places follow from what machines offer, see README.md: a router needs both CPUs of the head
-  # task and fits nowhere else, and all verifiers of a GPU machine share the one CPU that it offers.
+  # What `serve run` gets. Places follow from what tasks offer, see README.md: a router needs both CPUs of the head
+  # task and fits nowhere else, a verifier needs a GPU, and nothing else fits beside it.
   serve_config = {
     proxy_location = "HeadOnly"
     http_options   = { host = "0.0.0.0", port = local.http_port }
@@ -27,9 +27,9 @@ locals {
         replicas = {
           routers               = 1
           router_cpus           = local.head_cpus
-          verifiers             = var.servers.count * var.server.gpus
+          verifiers             = var.servers.count
           verifier_gpus         = 1
-          verifier_cpus         = floor(900 / var.server.gpus - 50) / 1000 # and 0.05 more for its front
+          verifier_cpus         = 0.9 # and 0.05 more for its front
           verifier_metrics_port = local.metrics_port
         }
       })
@@ -49,7 +49,7 @@ locals {
 
   server_command = join(" ", [
     "exec ray start --block --address=${local.head_name}:${local.gcs_port} ${local.ports}",
-    "--num-cpus=1 --num-gpus=${var.server.gpus} --disable-usage-stats",
+    "--num-cpus=1 --num-gpus=1 --disable-usage-stats",
   ])
 
   head_name = "head.${aws_service_discovery_private_dns_namespace.this.name}"

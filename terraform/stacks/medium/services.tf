@@ -64,7 +64,7 @@ module "server" {
   capacity_provider    = module.gpu.name
   tasks                = var.servers.count
   replace_first        = true # a successor would need another GPU
-  size                 = { cpu = var.server.cpu, memory = var.server.memory, gpus = var.server.gpus, shared_memory = floor(var.server.memory / 4) }
+  size                 = { cpu = var.server.cpu, memory = var.server.memory, gpus = 1, shared_memory = floor(var.server.memory / 4) }
   image                = local.image
   command              = local.server_command
   environment          = local.environment

@@ -147,18 +147,18 @@ variable "instance_types" {
 }
 
 variable "server" {
-  description = "Of a GPU task: GPUs (each is one verifier), CPU units and MiB of memory, which must fit the smallest of instance_types."
-  type        = object({ gpus = number, cpu = number, memory = number })
-  default     = { gpus = 1, cpu = 7168, memory = 28672 }
+  description = "Of a GPU task, which is one verifier on one GPU: CPU units and MiB of memory. It must fit the smallest of instance_types; a machine with several GPUs takes as many tasks."
+  type        = object({ cpu = number, memory = number })
+  default     = { cpu = 7168, memory = 28672 }
 
   validation {
-    condition     = var.server.gpus >= 1 && var.server.gpus <= 8 && floor(var.server.gpus) == var.server.gpus
-    error_message = "server.gpus must be a whole number from 1 to 8."
+    condition     = var.server.cpu >= 1024 && var.server.memory >= 8192
+    error_message = "server.cpu must be at least 1024 (one core) and server.memory 8192 MiB."
   }
 }
 
 variable "servers" {
-  description = "GPU tasks, each on a machine of its own: how many, and how many of the machines are never spot."
+  description = "GPU tasks: how many, and how many of their machines are never spot."
   type        = object({ count = number, on_demand = number })
   default     = { count = 1, on_demand = 1 }
 

@@ -68,7 +68,6 @@ run "what_others_set_is_kept_and_what_follows_is_not_lost" {
   command = plan
   variables {
     servers     = { count = 3, on_demand = 1 }
-    server      = { gpus = 4, cpu = 40000, memory = 160000 }
     head_prefix = null
     settings    = { engine = { max_model_len = 8192 }, speculation = { mode = "fixed", num_speculative_tokens = 4 } }
   }
@@ -81,7 +80,7 @@ run "what_others_set_is_kept_and_what_follows_is_not_lost" {
     error_message = "there is no pool of drafters here, and no head was given"
   }
   assert {
-    condition     = local.serve_config.applications[0].args.replicas.verifiers == 12
+    condition     = local.serve_config.applications[0].args.replicas.verifiers == 3
     error_message = "a GPU is left idle"
   }
 }
