@@ -110,9 +110,20 @@ def test_elsewhere(ask: Any, event: dict[str, Any], status: int) -> None:
     assert reply.json()["error"]["message"]
 
 
-def test_tokens_are_rather_over_than_underestimated() -> None:
-    """Against counts of the default model's tokenizer, which knows little but English."""
-    english = "The capital of France is Paris, which lies on the river Seine."
-    assert 14 <= estimated_tokens([english]) <= 14 * 2.5
-    assert estimated_tokens(["日本の首都は東京です。"]) >= 11
+# As the default model's tokenizer counts them, which knows little but English.
+COUNTED = [
+    ("The capital of France is Paris, which lies on the river Seine.", 15),
+    ("Столица Франции — Париж, который стоит на реке Сене. " * 5, 192),
+    ("3141592653589793" * 20, 320),
+    ('{"min_worker_port": 11000, "max_worker_port": 11999}', 28),
+]
+
+
+@pytest.mark.parametrize(("text", "count"), COUNTED, ids=[text[:20] for text, _ in COUNTED])
+def test_tokens_are_rather_over_than_underestimated(text: str, count: int) -> None:
+    estimated = estimated_tokens([text])
+    assert count <= estimated <= 2.5 * count
+
+
+def test_empty_messages_have_tokens_too() -> None:
     assert estimated_tokens([""] * 3) == 24
