@@ -70,6 +70,8 @@ resource "aws_api_gateway_gateway_response" "this" {
   }
 }
 
+data "aws_partition" "current" {}
+
 data "aws_iam_policy_document" "trust" {
   statement {
     actions = ["sts:AssumeRole"]
@@ -90,7 +92,7 @@ resource "aws_iam_role_policy_attachment" "logs" {
   count = var.account_logging_role ? 1 : 0
   role  = aws_iam_role.logs[0].name
   # API Gateway accepts no narrower policy: it checks for these rights when the role is set.
-  policy_arn = "arn:aws:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs"
+  policy_arn = "arn:${data.aws_partition.current.partition}:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs"
 }
 
 resource "aws_api_gateway_account" "this" {

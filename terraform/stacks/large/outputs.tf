@@ -15,6 +15,11 @@ output "karpenter" {
   }
 }
 
+output "vpc_id" {
+  description = "VPC, for the load balancer controller's value vpcId: pods cannot ask the machine for it."
+  value       = module.network.vpc_id
+}
+
 output "drain_queue_url" {
   description = "Queue of `python -m deploy watch-interruptions`."
   value       = module.drain_notices.url
