@@ -54,13 +54,20 @@ class EngineConfig(_Section):
     enable_prefix_caching: bool = Field(
         True, description="Keep the KV of past requests for those that begin with the same tokens."
     )
-    kv_cache_memory: Bytes = Field(2**29, ge=2**16, description="Bytes of KV cache on CPU.")
+    kv_cache_memory: Bytes = Field(2**29, ge=2**16, description="Bytes of KV cache on CPU, of each rank.")
     gpu_memory_utilization: float = Field(
         0.9, gt=0, le=1, description="Share of a GPU's memory the engine may use."
     )
+    tensor_parallel_size: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Ranks that share a verifier's model, a process each. It must divide the attention heads, "
+        "and divide the key/value heads or be a multiple of them.",
+    )
     device: Literal["auto", "cpu", "cuda"] = "auto"
     num_threads: int | None = Field(
-        None, ge=1, description="Torch threads on CPU; None: all cores of the machine."
+        None, ge=1, description="Torch threads on CPU of a process; None: the machine's cores over its ranks."
     )
     attention_backend: Literal["auto", "native", "torch"] = Field(
         "auto",
@@ -75,8 +82,8 @@ class EngineConfig(_Section):
 
     @property
     def threads(self) -> int:
-        """CPU threads of a process that computes: `num_threads`, or all cores that it may run on."""
-        return self.num_threads or len(os.sched_getaffinity(0))
+        """CPU threads of a process that computes: `num_threads`, or its share of the cores it may run on."""
+        return self.num_threads or max(1, len(os.sched_getaffinity(0)) // self.tensor_parallel_size)
 
 
 class DraftBudget(_Section):
@@ -237,6 +244,12 @@ class RouterConfig(_Section):
     request_timeout_s: float = Field(
         600.0, gt=0, description="A request that takes longer ends with an error."
     )
+    max_replays: int = Field(
+        3, ge=0, description="How often a request goes on elsewhere when its verifier is lost."
+    )
+    replay_wait_s: float = Field(
+        120.0, ge=0, description="How long a request whose verifier is lost waits for one that goes on."
+    )
 
 
 class ReplicaConfig(_Section):
@@ -246,9 +259,13 @@ class ReplicaConfig(_Section):
     verifiers: int = Field(1, ge=1)
     drafters: int = Field(1, ge=1)
     router_cpus: float = Field(0.1, ge=0)
-    verifier_cpus: float = Field(0.5, ge=0, description="CPU share reserved for a verifier's rank 0.")
+    verifier_cpus: float = Field(0.5, ge=0, description="CPU share reserved for each rank of a verifier.")
     drafter_cpus: float = Field(0.2, ge=0, description="CPU share reserved for a drafter's worker.")
-    verifier_gpus: float = Field(0.0, ge=0)
+    verifier_gpus: float = Field(0.0, ge=0, description="GPUs reserved for each rank of a verifier.")
+    verifier_placement_strategy: Literal["STRICT_PACK", "PACK", "SPREAD", "STRICT_SPREAD"] = Field(
+        "STRICT_PACK",
+        description="Ray's strategy for the front and the ranks of a verifier. STRICT_PACK: on one node.",
+    )
     router_metrics_port: int = Field(0, ge=0, le=65535, description="Of a router's own metrics; 0: any.")
     verifier_metrics_port: int = Field(0, ge=0, le=65535, description="Of an engine's own metrics; 0: any.")
     drafter_metrics_port: int = Field(0, ge=0, le=65535, description="Of a drafter's own metrics; 0: any.")

@@ -70,6 +70,18 @@ class UnavailableError(CanopyError):
     code = "unavailable"
 
 
+class VerifierLostError(UnavailableError):
+    """The verifier died while it worked on the request. What it said before stands, and can be continued."""
+
+    code = "verifier_lost"
+
+
+class RankLostError(CanopyError):
+    """A rank of this verifier no longer answers: the verifier as a whole is lost."""
+
+    code = "rank_lost"
+
+
 class RequestTimeoutError(CanopyError):
     """The request took longer than the configured limit."""
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from serving.config import EngineConfig, ServeConfig
+from serving.config import ServeConfig
 from serving.drafting.base import DraftChannel
-from serving.engine.attention.base import kv_bytes_per_token
 from serving.engine.batch import Buckets, Packer, exact
 from serving.engine.blocks import BlockManager
 from serving.engine.controllers import Controllers
 from serving.engine.engine import Engine
 from serving.engine.features import FeatureCache
+from serving.engine.followers import Followers
 from serving.engine.head import HeadFiles, build_features, drafting_fingerprint, uses_features
 from serving.engine.log_weights import log_weights
-from serving.engine.placement import Placement, choose_placement
+from serving.engine.network import build_network, choose_terms, max_model_len
+from serving.engine.placement import choose_placement
 from serving.engine.runner import ModelRunner
 from serving.engine.sampler import Sampler
 from serving.engine.scheduler import Scheduler
@@ -31,62 +30,59 @@ from serving.errors import ConfigError
 from serving.metrics import EngineMetrics
 from serving.models.architecture import Architecture
 from serving.models.card import read_card
-from serving.models.decoder import Decoder
+from serving.models.ranks import Ranks
+from serving.models.sharding import WHOLE
 from serving.models.sources import resolve
-from serving.models.weights import Weights
 from serving.types import ModelCard
 
 log = logging.getLogger(__name__)
 
 
-def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation: str) -> Engine:
+def build_engine(
+    config: ServeConfig, channel: DraftChannel | None, incarnation: str, ranks: Ranks | None = None
+) -> Engine:
     """Resolve, load and size everything.
 
     Raises ModelLoadError or ConfigError with one sentence for the operator. `channel` None: no speculation.
+    ranks: of a tensor-parallel verifier, whose others build a `Rank` meanwhile; this is the first.
     """
+    shard, size = ranks.shard if ranks else WHOLE, config.engine.tensor_parallel_size
+    if shard.size != size:
+        raise ConfigError(f"engine.tensor_parallel_size is {size}, but there are {shard.size} ranks")
     folder = resolve(config.model, config.cache_dir)
     architecture = Architecture.from_folder(folder)
     head = HeadFiles.find(config, folder) if uses_features(config.speculation) else None
-    placement = choose_placement(config, architecture)
-    max_model_len = _max_model_len(config.engine, architecture)
-    decoder = _load_decoder(folder, architecture, placement, config.engine.deterministic)
-    blocks = BlockManager(_num_blocks(config.engine, architecture, placement), config.engine.block_size)
-    if blocks.capacity_tokens < max_model_len:
-        raise ConfigError(
-            f"engine.max_model_len {max_model_len} does not fit the KV cache of {blocks.capacity_tokens} "
-            "tokens: lower it or raise engine.kv_cache_memory"
-        )
-    card = read_card(folder, config.model_name, architecture, max_model_len, placement.dtype_name)
-    attention = placement.attention(
-        architecture,
-        [layer.head_norms for layer in decoder.layers],
-        num_blocks=blocks.num_blocks,
-        block_size=config.engine.block_size,
-        max_model_len=max_model_len,
-        deterministic=config.engine.deterministic,
-    )
+    context = max_model_len(config.engine, architecture)
+    placement = choose_placement(config, shard.of(architecture))
+    if ranks is not None:
+        ranks.share(choose_terms(folder, placement))
+    network = build_network(config, folder, placement, ranks)
+    blocks = BlockManager(network.num_blocks, config.engine.block_size)
+    card = read_card(folder, config.model_name, architecture, context, placement.dtype_name, size)
     scheduler = Scheduler(
         blocks,
         max_num_seqs=config.engine.max_num_seqs,
         max_num_batched_tokens=config.engine.max_num_batched_tokens,
-        max_model_len=max_model_len,
+        max_model_len=context,
         enable_prefix_caching=config.engine.enable_prefix_caching,
     )
     packer = Packer(
         config.engine.max_num_batched_tokens,
         config.engine.max_num_seqs,
-        blocks.blocks_for(max_model_len),
+        blocks.blocks_for(context),
         config.engine.block_size,
         exact if placement.kernels else Buckets(config.engine.max_num_batched_tokens),
         scratch_slot=blocks.capacity_tokens,
     )
     slots = blocks.capacity_tokens + config.engine.block_size  # one block of them for padding
+    # Every rank has the residual stream whole, so the head's side needs no other rank.
     features = build_features(head, placement, slots) if head else None
-    runner = ModelRunner(decoder, attention, placement.device, features)
+    followers = Followers(ranks, config.engine.block_size) if ranks else None
+    runner = ModelRunner(network.decoder, network.attention, placement.device, features, followers)
     built_for = head.fingerprint if head else drafting_fingerprint(folder)
     speculator = _speculator(config, channel, incarnation, card, built_for, features) if channel else None
     log.info(
-        "model %s on %s in %s with %d threads, %s kernels, %d KV blocks of %d tokens",
+        "model %s on %s in %s with %d threads, %s kernels, %d KV blocks of %d tokens%s",
         config.model_name,
         placement.device,
         placement.dtype_name,
@@ -94,22 +90,16 @@ def build_engine(config: ServeConfig, channel: DraftChannel | None, incarnation:
         "native" if placement.kernels else "torch",
         blocks.num_blocks,
         config.engine.block_size,
+        f", {size} ranks" if ranks else "",
     )
     metrics = EngineMetrics(config.model_name)
     controllers = Controllers(
-        lambda: step_profile(config.cache_dir, architecture, placement, runner, packer, scheduler)
+        lambda: step_profile(config.cache_dir, network.part, placement, runner, packer, scheduler)
     )
     sampler = Sampler(log_weights(config.cache_dir))
     engine = Engine(card, runner, scheduler, packer, speculator, controllers, sampler, metrics)
     engine.choose_m(config.speculation)
     return engine
-
-
-def _load_decoder(
-    folder: Path, architecture: Architecture, placement: Placement, deterministic: bool
-) -> Decoder:
-    ops = placement.linear_ops(architecture.rms_norm_eps, deterministic=deterministic)
-    return Decoder.load(architecture, Weights.open(folder), ops, placement.dtype, placement.device)
 
 
 def _speculator(
@@ -130,25 +120,3 @@ def _speculator(
         return features.gather(np.array(seq.block_table)[block] * block_size + offset)
 
     return Speculator(config.speculation, channel, incarnation, fingerprint, card.vocab_size, gather)
-
-
-def _max_model_len(engine: EngineConfig, architecture: Architecture) -> int:
-    limit = architecture.max_position_embeddings
-    if engine.max_model_len is None:
-        return limit
-    if engine.max_model_len > limit:
-        raise ConfigError(
-            f"engine.max_model_len {engine.max_model_len} exceeds the model's context of {limit}"
-        )
-    return engine.max_model_len
-
-
-def _num_blocks(engine: EngineConfig, architecture: Architecture, placement: Placement) -> int:
-    memory = engine.kv_cache_memory
-    if placement.device.type == "cuda":
-        free, total = torch.cuda.mem_get_info(placement.device)
-        memory = int(free - total * (1 - engine.gpu_memory_utilization))
-    per_block = kv_bytes_per_token(architecture, placement.dtype) * engine.block_size
-    if memory < per_block:
-        raise ConfigError("no memory is left for a single block of KV cache")
-    return memory // per_block

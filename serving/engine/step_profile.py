@@ -17,6 +17,8 @@ from serving.engine.runner import ModelRunner
 from serving.engine.scheduler import Decode, Prefill, Scheduler, StepPlan
 from serving.engine.sequence import Sequence
 from serving.models.architecture import Architecture
+from serving.models.linear import LinearOps
+from serving.models.parallel import ParallelLinearOps
 from serving.spec.cost import ForwardProfile
 from serving.spec.tree import ROOT, DraftTree
 from serving.types import GenerationRequest, SamplingParams
@@ -37,11 +39,12 @@ def step_profile(
     packer: Packer,
     scheduler: Scheduler,
 ) -> ForwardProfile:
-    """Measured once per model shape, machine, dtype and thread count. Changes nothing that is cached."""
+    """Measured once per model shape, machine, dtype, number of threads and of ranks. Changes nothing that is
+    cached. architecture: this rank's part."""
     sizes = (scheduler.max_num_seqs, scheduler.max_num_batched_tokens, scheduler.max_model_len)
     parts = (
         machine_key(architecture, [placement]),
-        type(runner.decoder.ops).__name__,  # torch has two ways
+        *_ways(runner.decoder.ops),
         str(placement.device),
         sizes,
         runner.features is not None,
@@ -60,6 +63,13 @@ def step_profile(
     except OSError as error:  # a cache folder that cannot be written costs only the memory
         log.warning("the profile of step times is not kept: %s", error)
     return profile
+
+
+def _ways(ops: LinearOps) -> tuple[str, ...]:
+    """Torch has two ways to compute; ranks wait for each other."""
+    if isinstance(ops, ParallelLinearOps):
+        return (*_ways(ops.inner), f"{ops.size} ranks")
+    return (type(ops).__name__,)
 
 
 class _Profiler:

@@ -29,13 +29,20 @@ class TokenizerFiles(NamedTuple):
 
 
 def read_card(
-    folder: Path, name: str, architecture: Architecture, max_model_len: int, dtype: str
+    folder: Path,
+    name: str,
+    architecture: Architecture,
+    max_model_len: int,
+    dtype: str,
+    tensor_parallel_size: int = 1,
 ) -> ModelCard:
     """The card of the model in `folder`. Raises ModelLoadError naming the file that is missing or wrong."""
+    # Ranks add in an order of their own: another number of them may round otherwise.
+    arithmetic = dtype if tensor_parallel_size == 1 else f"{dtype}/{tensor_parallel_size}"
     files = read_tokenizer(folder)
     return ModelCard(
         name=name,
-        fingerprint=fingerprint(folder, dtype),
+        fingerprint=fingerprint(folder, arithmetic),
         max_model_len=max_model_len,
         vocab_size=architecture.vocab_size,
         eos_token_ids=architecture.eos_token_ids,

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from serving.errors import ModelLoadError
 from serving.models.architecture import Architecture
 from serving.models.linear import Linear, LinearOps
+from serving.models.sharding import WHOLE, Part, Shard
 from serving.models.weights import Weights
 
 
@@ -77,13 +79,17 @@ class Decoder:
         ops: LinearOps,
         dtype: torch.dtype,
         device: torch.device,
+        shard: Shard = WHOLE,
     ) -> Decoder:
-        """Raises ModelLoadError for a missing tensor or one of the wrong shape."""
-        reader = _Reader(weights, ops, dtype, device)
+        """The shard's part of network `a`; nothing else is read.
+
+        Raises ModelLoadError for a missing tensor or one of the wrong shape.
+        """
+        reader = _Reader(weights, ops, dtype, device, shard)
         layers = [_load_layer(reader, a, f"model.layers.{index}.") for index in range(a.num_layers)]
-        vocabulary = (a.vocab_size, a.hidden_size)
-        embedding = reader.linear("model.embed_tokens", *vocabulary)
-        head = embedding if a.tie_word_embeddings else reader.linear("lm_head", *vocabulary)
+        vocabulary = (a.vocab_size, a.hidden_size, shard.vocabulary(a))
+        embedding = reader.by_outputs("model.embed_tokens", *vocabulary)
+        head = embedding if a.tie_word_embeddings else reader.by_outputs("lm_head", *vocabulary)
         return cls(a, ops, layers, reader.tensor("model.norm.weight", a.hidden_size), embedding, head)
 
     @torch.inference_mode()
@@ -113,43 +119,72 @@ class _Reader:
     ops: LinearOps
     dtype: torch.dtype
     device: torch.device
+    shard: Shard
 
     def tensor(self, name: str, *shape: int) -> Tensor:
-        stored = self.weights.get(name)
-        if stored.shape != shape:
+        return self._part(name, shape, 0, Part(0, shape[0], shape[0]))
+
+    def by_outputs(self, name: str, outputs: int, inputs: int, part: Part, bias: bool = False) -> Linear:
+        """A part of a layer's outputs."""
+        return self.fused([name], [outputs], inputs, [part], bias)
+
+    def by_inputs(self, name: str, outputs: int, inputs: int, part: Part, bias: bool = False) -> Linear:
+        """What a part of a layer's inputs adds to its outputs; the bias is the first rank's."""
+        weight = self._part(f"{name}.weight", (outputs, inputs), 1, part)
+        first = bias and self.shard.rank == 0
+        return self.ops.pack(weight, self.tensor(f"{name}.bias", outputs) if first else None)
+
+    def fused(
+        self, names: list[str], outputs: list[int], inputs: int, parts: list[Part], bias: bool
+    ) -> Linear:
+        """A part of each of several layers of the same input, as one layer."""
+        layers = list(zip(names, outputs, parts, strict=True))
+        weights = [self._part(f"{name}.weight", (rows, inputs), 0, part) for name, rows, part in layers]
+        biases = [self._part(f"{name}.bias", (rows,), 0, part) for name, rows, part in layers if bias]
+        return self.ops.pack(_joined(weights), _joined(biases) if bias else None)
+
+    def _part(self, name: str, shape: tuple[int, ...], dim: int, part: Part) -> Tensor:
+        """A part along `dim` of a tensor that must have `shape`."""
+        stored = self.weights.shape(name)
+        if stored != shape:
             raise ModelLoadError(
-                f"{name} has shape {list(stored.shape)}, but the model's config.json asks for {list(shape)}."
+                f"{name} has shape {list(stored)}, but the model's config.json asks for {list(shape)}."
             )
-        return stored.to(self.device, self.dtype, copy=True)
+        piece = self.weights.slice(name, dim, part.start, part.stop)
+        missing = part.width - (part.stop - part.start)
+        if missing:
+            piece = F.pad(piece, (*[0, 0] * (len(shape) - 1 - dim), 0, missing))
+        return piece.to(self.device, self.dtype, copy=True)
 
-    def linear(self, name: str, outputs: int, inputs: int, bias: bool = False) -> Linear:
-        return self.ops.pack(*self._plain(name, outputs, inputs, bias))
 
-    def fused(self, names: list[str], outputs: list[int], inputs: int, bias: bool) -> Linear:
-        """Several layers of the same input as one."""
-        parts = [self._plain(name, rows, inputs, bias) for name, rows in zip(names, outputs, strict=True)]
-        biases = [part[1] for part in parts if part[1] is not None]
-        return self.ops.pack(torch.cat([part[0] for part in parts]), torch.cat(biases) if biases else None)
-
-    def _plain(self, name: str, outputs: int, inputs: int, bias: bool) -> tuple[Tensor, Tensor | None]:
-        weight = self.tensor(f"{name}.weight", outputs, inputs)
-        return weight, self.tensor(f"{name}.bias", outputs) if bias else None
+def _joined(parts: list[Tensor]) -> Tensor:
+    """A copy of the only part of an embedding would be held twice for a moment."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _load_layer(reader: _Reader, a: Architecture, prefix: str) -> Layer:
-    attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."
+    attention, mlp, shard = f"{prefix}self_attn.", f"{prefix}mlp.", reader.shard
     q, kv = a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim
+    queries, keys = shard.queries(a), shard.keys(a)
+    inner = (a.intermediate_size, a.hidden_size, shard.inner(a), a.mlp_bias)
     return Layer(
         input_norm=reader.tensor(f"{prefix}input_layernorm.weight", a.hidden_size),
-        qkv=reader.fused([f"{attention}{x}_proj" for x in "qkv"], [q, kv, kv], a.hidden_size, a.qkv_bias),
+        qkv=reader.fused(
+            [f"{attention}{x}_proj" for x in "qkv"],
+            [q, kv, kv],
+            a.hidden_size,
+            [queries, keys, keys],
+            a.qkv_bias,
+        ),
         head_norms=_load_head_norms(reader, attention, a.head_dim) if a.qk_norm else None,
-        out=reader.linear(f"{attention}o_proj", a.hidden_size, q, a.o_bias),
+        out=reader.by_inputs(f"{attention}o_proj", a.hidden_size, q, queries, a.o_bias),
         post_norm=reader.tensor(f"{prefix}post_attention_layernorm.weight", a.hidden_size),
         gate_up=reader.ops.pack_gate_up(
-            reader.linear(f"{mlp}gate_proj", a.intermediate_size, a.hidden_size, a.mlp_bias),
-            reader.linear(f"{mlp}up_proj", a.intermediate_size, a.hidden_size, a.mlp_bias),
+            reader.by_outputs(f"{mlp}gate_proj", *inner), reader.by_outputs(f"{mlp}up_proj", *inner)
         ),
-        down=reader.linear(f"{mlp}down_proj", a.hidden_size, a.intermediate_size, a.mlp_bias),
+        down=reader.by_inputs(
+            f"{mlp}down_proj", a.hidden_size, a.intermediate_size, shard.inner(a), a.mlp_bias
+        ),
     )
 
 

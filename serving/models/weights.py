@@ -57,8 +57,17 @@ class Weights:
             tensor: torch.Tensor = reader.get_tensor(name)
             return tensor
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Without reading the tensor."""
+        reader = self._reader(name)
+        with _reading(self._files[name]):
+            return tuple(reader.get_slice(name).get_shape())
+
     def slice(self, name: str, dim: int, start: int, stop: int) -> torch.Tensor:
-        """Elements start .. stop - 1 along `dim`, reading nothing else: one rank's share of a tensor."""
+        """Elements start .. stop - 1 along `dim`, reading nothing else: one rank's share of a tensor.
+
+        It shares the file's pages, as `get` does.
+        """
         reader = self._reader(name)
         with _reading(self._files[name]):
             view = reader.get_slice(name)
