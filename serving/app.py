@@ -56,8 +56,11 @@ def _verifier(config: ServeConfig, drafters: Application | None) -> Application:
         Verifier,
         num_replicas=config.replicas.verifiers,
         ray_actor_options=_actor(config, FRONT_CPUS),
-        placement_group_bundles=[{"CPU": FRONT_CPUS}, verifier_bundle(config)],
-        placement_group_strategy="STRICT_PACK",
+        placement_group_bundles=[
+            {"CPU": FRONT_CPUS},
+            *[verifier_bundle(config)] * config.engine.tensor_parallel_size,
+        ],
+        placement_group_strategy=config.replicas.verifier_placement_strategy,
         max_ongoing_requests=config.replicas.max_ongoing_requests,
         max_constructor_retry_count=CONSTRUCTOR_TRIES,
         **_lifecycle(config.router.request_timeout_s),

@@ -62,8 +62,8 @@ class EngineConfig(_Section):
         1,
         ge=1,
         le=64,
-        description="Ranks that share a verifier's model, a process each. It must divide the attention heads, "
-        "and divide the key/value heads or be a multiple of them.",
+        description="Ranks that share a verifier's model, a process each. They must divide the attention "
+        "heads, and divide the key/value heads or be a multiple of them.",
     )
     device: Literal["auto", "cpu", "cuda"] = "auto"
     num_threads: int | None = Field(

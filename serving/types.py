@@ -72,7 +72,8 @@ class GenerationRequest:
 
     prompt_ids and output_ids stay apart: a replayed request has both, and max_tokens, penalties and
     noise count from the boundary. `choice_index` is the i-th of `n` completions of the same prompt.
-    Computed prefixes are shared only among requests of the same `cache_salt`.
+    Computed prefixes are shared only among requests of the same `cache_salt`. `fingerprint`: of the only model
+    that may run it, since another one has begun; None: any.
     """
 
     request_id: str
@@ -81,6 +82,7 @@ class GenerationRequest:
     choice_index: int = 0
     output_ids: tuple[int, ...] = ()
     cache_salt: str | None = None
+    fingerprint: str | None = None
 
     def __post_init__(self) -> None:
         assert self.prompt_ids
@@ -159,6 +161,7 @@ class TokenDelta:
     `error` is set with FinishReason.ERROR only: one sentence for the client.
     logprobs: one per token where they were asked for, else none. prompt_logprobs: one per token of the prompt
     but the first, in the delta that has the first token; a replayed request's prompt was reported before.
+    fingerprint: of the model that made them; set by its verifier.
     """
 
     request_id: str
@@ -169,6 +172,7 @@ class TokenDelta:
     cached_tokens: int = 0
     logprobs: tuple[TokenLogprobs, ...] = ()
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()
+    fingerprint: str | None = None
 
     def __post_init__(self) -> None:
         assert len(self.logprobs) in (0, len(self.token_ids))
@@ -186,6 +190,7 @@ class TokenDelta:
             later.cached_tokens,
             self.logprobs + later.logprobs,
             self.prompt_logprobs + later.prompt_logprobs,
+            later.fingerprint,
         )
 
 

@@ -12,12 +12,13 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.distributed import TCPStore  # type: ignore[attr-defined]  # documented, but not in __all__
 
 from serving.errors import RankLostError
 from serving.models.sharding import Shard
 
-# A rank waits for as long as nobody asks for anything. Who hangs is found by health checks; who dies closes its
-# connections, which ends every wait for it.
+# A rank waits for as long as nobody asks for anything. Who hangs is found by health checks; who dies closes
+# its connections, which ends every wait for it.
 FOREVER = timedelta(days=365)
 JOIN_TIMEOUT = timedelta(minutes=10)
 HEAD = 8192  # int32 of a message that travel at once; the rest of a longer one follows
@@ -34,7 +35,7 @@ class Host:
     """Rank 0's side of a meeting. It must live until all have joined."""
 
     def __init__(self, host: str, size: int) -> None:
-        self._store = dist.TCPStore(host, 0, size, is_master=True, wait_for_workers=False)
+        self._store = TCPStore(host, 0, size, is_master=True, wait_for_workers=False)
         self.meeting = Meeting(host, self._store.port)
 
 
@@ -46,14 +47,16 @@ class Ranks:
     """
 
     def __init__(self, meeting: Meeting, shard: Shard, *, ordered: bool) -> None:
-        """ordered: add the ranks' parts of a sum in their order, whatever its shape. On a CPU that is so anyway."""
+        """ordered: add the parts of a sum in the order of the ranks, whatever its shape. On CPUs that is so
+        anyway.
+        """
         self.shard = shard
         self._ordered = ordered
         self._head = torch.zeros(HEAD, dtype=torch.int32)
         self._received = self._joined = torch.empty(0, 0)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         with _talking():
-            store = dist.TCPStore(*meeting, shard.size, is_master=False, timeout=JOIN_TIMEOUT)
+            store = TCPStore(*meeting, shard.size, is_master=False, timeout=JOIN_TIMEOUT)
             dist.init_process_group(
                 backend, store=store, rank=shard.rank, world_size=shard.size, timeout=FOREVER
             )

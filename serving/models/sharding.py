@@ -15,7 +15,7 @@ from serving.models.architecture import Architecture
 
 
 class Part(NamedTuple):
-    """Elements start .. stop - 1 of the whole, followed by zeros up to `width`, which all ranks have in common."""
+    """Elements start .. stop - 1 of the whole, then zeros up to `width`, which is the same for all ranks."""
 
     start: int
     stop: int
@@ -38,8 +38,7 @@ class Shard:
         return Part(self.rank * width, (self.rank + 1) * width, width)
 
     def keys(self, a: Architecture) -> Part:
-        """Rows of the key and of the value projection. Where there are fewer heads than ranks, neighbours have
-        the same one."""
+        """Rows of the key and of the value projection. Fewer heads than ranks: neighbours have the same one."""
         heads = max(1, a.num_kv_heads // self.size)
         first = self.rank * a.num_kv_heads // self.size
         return Part(first * a.head_dim, (first + heads) * a.head_dim, heads * a.head_dim)
@@ -57,12 +56,13 @@ class Shard:
         """
         if a.num_heads % self.size:
             raise ConfigError(
-                f"engine.tensor_parallel_size {self.size} does not divide the model's {a.num_heads} attention heads"
+                f"engine.tensor_parallel_size {self.size} does not divide the model's {a.num_heads} "
+                "attention heads"
             )
         if a.num_kv_heads % self.size and self.size % a.num_kv_heads:
             raise ConfigError(
-                f"engine.tensor_parallel_size {self.size} neither divides the model's {a.num_kv_heads} key/value "
-                "heads nor is a multiple of them"
+                f"engine.tensor_parallel_size {self.size} neither divides the model's {a.num_kv_heads} "
+                "key/value heads nor is a multiple of them"
             )
         return replace(
             a,

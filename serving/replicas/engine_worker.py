@@ -25,6 +25,7 @@ from serving.types import GenerationRequest, ModelCard, TokenDelta
 
 if TYPE_CHECKING:
     from serving.engine.engine import Engine
+    from serving.models.ranks import Meeting, Ranks
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +45,17 @@ class EngineWorker:
         self._dead = False
         self._loop = StepLoop(self._build, self._publish, self._died)
 
-    async def start(self) -> ModelCard:
-        """Load the model and start stepping. Raises what loading raised."""
+    async def meet(self) -> Meeting:
+        """Where the other ranks of a tensor-parallel verifier find this one when all of them start."""
+        from serving.models.ranks import Host
+
+        address = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+        self._host = await asyncio.to_thread(Host, address, self._config.engine.tensor_parallel_size)
+        return self._host.meeting
+
+    async def start(self, meeting: Meeting | None = None) -> ModelCard:
+        """Load the model and start stepping. Raises what loading raised. meeting: what `meet` returned."""
+        self._meeting = meeting
         self._events = asyncio.get_running_loop()
         start_exporter(self._config.replicas.verifier_metrics_port)
         return await asyncio.wrap_future(self._loop.start())
@@ -89,7 +99,15 @@ class EngineWorker:
         """In the step loop's thread: the number of torch's threads belongs to the thread that sets it."""
         from serving.engine.build import build_engine
 
-        return build_engine(self._config, self._channel(), incarnation=uuid.uuid4().hex)
+        ranks = self._join(self._meeting) if self._meeting else None
+        return build_engine(self._config, self._channel(), uuid.uuid4().hex, ranks)
+
+    def _join(self, meeting: Meeting) -> Ranks:
+        from serving.models.ranks import Ranks
+        from serving.models.sharding import Shard
+
+        engine = self._config.engine
+        return Ranks(meeting, Shard(0, engine.tensor_parallel_size), ordered=engine.deterministic)
 
     def _channel(self) -> DraftChannel | None:
         speculation, pool = self._config.speculation, self._drafters

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
+from serving.errors import RankLostError
 from serving.types import FinishReason, GenerationRequest, ModelCard, TokenDelta
 
 if TYPE_CHECKING:  # the verifier's front imports this file and must stay free of torch
@@ -24,7 +25,8 @@ class StepLoop:
 
     `publish` is called in the loop's thread with the deltas of each step. When a step raises, every request
     that is running gets a final error, `died` is called, and the thread ends: an engine whose step failed
-    half-way cannot be trusted with the next one.
+    half-way cannot be trusted with the next one. Where another rank is lost, no request gets an error: none
+    is at fault, and they go on elsewhere.
     """
 
     def __init__(
@@ -75,6 +77,9 @@ class StepLoop:
             while True:
                 self._read_inbox(engine)
                 self._emit(self._step(engine))
+        except RankLostError as error:
+            logger.error("this process ends: %s", error)
+            self._died()
         except BaseException:
             logger.exception("the engine failed; this process ends")
             self._give_up()

@@ -23,10 +23,10 @@ NAMESPACE = "canopy"
 Worker = TypeVar("Worker")
 
 
-async def started(worker: ActorHandle[Any]) -> Any:
+async def started(worker: ActorHandle[Any], *args: Any) -> Any:
     """What the worker's `start` returns. Raises what it raises."""
     try:
-        return await unwrapped(worker.start.remote())
+        return await unwrapped(worker.start.remote(*args))
     except CanopyError as error:
         logger.error("cannot start: %s", error)  # Serve shows it too, at the end of a long traceback
         raise
@@ -41,6 +41,7 @@ async def unwrapped(answer: Any) -> Any:
 
 
 def verifier_bundle(config: ServeConfig) -> dict[str, float]:
+    """Of each rank."""
     return _bundle(config.replicas.verifier_cpus, config.replicas.verifier_gpus)
 
 
@@ -59,8 +60,9 @@ def start_worker(
     bundle: dict[str, float],
     environment: dict[str, str],
     name: str | None = None,
+    place: int = 1,
 ) -> ActorHandle[Worker]:
-    """Start an actor of class `worker` in bundle 1 of the calling replica's placement group.
+    """Start an actor of class `worker` in bundle `place` of the calling replica's placement group.
 
     `bundle` is what it may use of that bundle, `name` what others find it by (see `named_worker`). Returns at
     once; the actor dies with this replica.
@@ -72,7 +74,7 @@ def start_worker(
         num_gpus=bundle.get("GPU", 0),
         name=name,
         namespace=NAMESPACE,
-        scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=1),
+        scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=place),
         runtime_env={"env_vars": environment},
     )
     return cast("ActorHandle[Worker]", actor.remote(*args))

@@ -15,22 +15,16 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
 from serving.api.app import create_app
 from serving.config import ServeConfig
-from serving.errors import CanopyError, OverloadedError, UnavailableError
+from serving.errors import CanopyError, OverloadedError, UnavailableError, VerifierLostError
 from serving.logs import configure_logging
 from serving.metrics import start_exporter
+from serving.router.replay import Replaying
 from serving.router.service import Service
 from serving.types import GenerationRequest, ModelCard, TokenDelta
 
 logger = logging.getLogger(__name__)
 
-_LOST = (
-    RayActorError,
-    WorkerCrashedError,
-    NodeDiedError,
-    OwnerDiedError,
-    DeploymentUnavailableError,
-    ReplicaUnavailableError,
-)
+_LOST = (RayActorError, WorkerCrashedError, NodeDiedError, OwnerDiedError)
 
 
 class VerifierPool:
@@ -75,12 +69,14 @@ def _callers_errors() -> Generator[None, None, None]:
         raise
     except BackPressureError as error:
         raise OverloadedError("every verifier's queue is full; try again later") from error
+    except (DeploymentUnavailableError, ReplicaUnavailableError) as error:
+        raise UnavailableError("no verifier is ready; try again") from error
     except _LOST as error:
         raise _lost() from error
 
 
-def _lost() -> UnavailableError:
-    return UnavailableError("the verifier that worked on this request was lost; try again")
+def _lost() -> VerifierLostError:
+    return VerifierLostError("the verifier that worked on this request was lost; try again")
 
 
 @serve.deployment
@@ -91,7 +87,7 @@ class Router:
     def __init__(self, config: ServeConfig, verifier: DeploymentHandle[Any]) -> None:
         configure_logging(config.log_level)
         start_exporter(config.replicas.router_metrics_port)
-        self._service = Service(config, VerifierPool(verifier))
+        self._service = Service(config, Replaying(VerifierPool(verifier), config.router))
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Called by Serve once the replica is constructed. Serve's proxy adds the X-Request-Id header."""

@@ -6,7 +6,13 @@ import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
-from serving.errors import CanopyError, ContextLengthError, OverloadedError, UnavailableError
+from serving.errors import (
+    CanopyError,
+    ContextLengthError,
+    OverloadedError,
+    UnavailableError,
+    VerifierLostError,
+)
 from serving.router.deployment import Router, _callers_errors
 
 
@@ -30,8 +36,8 @@ def test_our_own_error_comes_out_of_its_wrapping() -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (ActorDiedError(), UnavailableError),
-        (wrapped(ActorDiedError()), UnavailableError),
+        (ActorDiedError(), VerifierLostError),
+        (wrapped(ActorDiedError()), VerifierLostError),
         (DeploymentUnavailableError(None), UnavailableError),
         (BackPressureError(num_queued_requests=1, max_queued_requests=1), OverloadedError),
     ],

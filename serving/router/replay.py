@@ -1,0 +1,115 @@
+"""Requests that outlive their verifier: what it had said is kept, and another one goes on from there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from time import monotonic
+
+from serving.config import RouterConfig
+from serving.errors import UnavailableError, VerifierLostError
+from serving.router.backend import Backend
+from serving.types import GenerationRequest, ModelCard, SpeculationStats, TokenDelta
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 2.0
+
+
+class Replaying:
+    """A `Backend` in front of another. A request is a function of its own fields, noise included: continued with
+    the tokens that were received, it says what it would have said.
+
+    A request that no verifier has taken is not waited with: its client learns at once that nothing is ready.
+    """
+
+    def __init__(self, backend: Backend, config: RouterConfig) -> None:
+        self._backend = backend
+        self._config = config
+
+    async def describe(self) -> ModelCard:
+        return await self._backend.describe()
+
+    async def ping(self) -> None:
+        await self._backend.ping()
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[TokenDelta, None]:
+        """Raises what the backend raises, once there were too many losses or too long a wait."""
+        so_far = _SoFar(request)
+        losses = _Losses(self._config)
+        while True:
+            try:
+                async with aclosing(self._backend.generate(so_far.rest)) as deltas:
+                    async for delta in deltas:
+                        losses.wait_is_over()
+                        yield so_far.add(delta)
+                return
+            except UnavailableError as error:
+                pause_s = losses.pause_s(error)
+                logger.warning(
+                    "a request is to go on elsewhere",
+                    extra={"fields": {"request_id": request.request_id, "because": str(error)}},
+                )
+            so_far.lose()
+            await asyncio.sleep(pause_s)
+
+
+class _SoFar:
+    """What has been received of a request, and what is left to ask for."""
+
+    def __init__(self, request: GenerationRequest) -> None:
+        self.rest = request
+        self._received: list[int] = []
+        self._cached_tokens: int | None = None
+        self._earlier = SpeculationStats()  # of verifiers that were lost
+        self._latest = SpeculationStats()
+
+    def add(self, delta: TokenDelta) -> TokenDelta:
+        """The delta as if it came from the one verifier that did it all."""
+        self._received.extend(delta.token_ids)
+        if self._cached_tokens is None:
+            self._cached_tokens = delta.cached_tokens
+        self._latest = delta.stats or self._latest
+        self._fingerprint = delta.fingerprint
+        return replace(delta, cached_tokens=self._cached_tokens, stats=self._total())
+
+    def lose(self) -> None:
+        self._earlier, self._latest = self._total(), SpeculationStats()
+        if self._received:
+            output = (*self.rest.output_ids, *self._received)
+            self.rest = replace(self.rest, output_ids=output, fingerprint=self._fingerprint)
+            self._received = []
+
+    def _total(self) -> SpeculationStats:
+        total = SpeculationStats()
+        total.add(self._earlier)
+        total.add(self._latest)
+        return total
+
+
+class _Losses:
+    """How often the request was lost, and since when it has been waiting."""
+
+    def __init__(self, config: RouterConfig) -> None:
+        self._left, self._wait_s = config.max_replays, config.replay_wait_s
+        self._waiting_since: float | None = None
+        self._pause_s = FIRST_PAUSE_S
+
+    def wait_is_over(self) -> None:
+        self._waiting_since, self._pause_s = None, FIRST_PAUSE_S
+
+    def pause_s(self, error: UnavailableError) -> float:
+        """How long to wait before the next try. Raises `error` where there is to be none."""
+        if isinstance(error, VerifierLostError):
+            if not self._left:
+                raise error
+            self._left -= 1
+            self._waiting_since = self._waiting_since or monotonic()
+        if self._waiting_since is None or monotonic() - self._waiting_since >= self._wait_s:
+            raise error
+        pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
+        return pause_s
