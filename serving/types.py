@@ -72,8 +72,8 @@ class GenerationRequest:
 
     prompt_ids and output_ids stay apart: a replayed request has both, and max_tokens, penalties and
     noise count from the boundary. `choice_index` is the i-th of `n` completions of the same prompt.
-    Computed prefixes are shared only among requests of the same `cache_salt`. `fingerprint`: of the only model
-    that may run it, since another one has begun; None: any.
+    Computed prefixes are shared only among requests of the same `cache_salt`. `fingerprint`: of the model
+    that began it, which alone may go on; None: any.
     """
 
     request_id: str

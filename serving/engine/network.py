@@ -57,7 +57,7 @@ def agreed_placement(config: ServeConfig, ranks: Ranks) -> tuple[Path, Placement
 
 
 def build_network(config: ServeConfig, folder: Path, placement: Placement, ranks: Ranks | None) -> Network:
-    """By all ranks together: one that fails leaves the others waiting. Raises ModelLoadError or ConfigError."""
+    """By all ranks together: one that fails leaves the others waiting. Raises ModelLoadError, ConfigError."""
     shard = ranks.shard if ranks else WHOLE
     whole = Architecture.from_folder(folder)
     part, engine = shard.of(whole), config.engine

@@ -40,9 +40,8 @@ class Verifier:
         self._workers = VerifierWorkers(config, drafters)
         self._worker = self._workers.first
         self._card: ModelCard = await self._workers.start()
-        self._tasks = [
-            asyncio.create_task(self._until_lost(job())) for job in (self._fan_out, self._workers.watch)
-        ]
+        jobs = self._fan_out(), self._workers.watch()
+        self._tasks = [asyncio.create_task(self._until_lost(job)) for job in jobs]
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Serve's `user_config`, at the start and whenever it changes: how m is chosen (UserConfig).
@@ -92,7 +91,7 @@ class Verifier:
     async def check_health(self) -> None:
         """Raises ActorDiedError when a worker is gone: Serve then restarts the replica at once.
 
-        Workers of which one hangs are killed. Serve would let this replica wait for its streams, which never end.
+        If one hangs, all are killed. Serve would let this replica wait for its streams, which never end.
         """
         if self._lost is not None:
             raise self._lost

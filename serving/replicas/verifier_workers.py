@@ -52,10 +52,8 @@ class VerifierWorkers:
 
     async def stuck(self) -> str | None:
         """What is wrong with workers that cannot be waited for. Raises ActorDiedError when one is gone."""
-        age: float
-        answers = asyncio.gather(
-            self.first.step_age_s.remote(), *(other.ping.remote() for other in self._others)
-        )
+        pings = (other.ping.remote() for other in self._others)
+        answers: asyncio.Future[list[Any]] = asyncio.gather(self.first.step_age_s.remote(), *pings)
         try:
             age, *_ = await asyncio.wait_for(answers, ANSWER_TIMEOUT_S)
         except TimeoutError:
