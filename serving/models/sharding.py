@@ -38,7 +38,7 @@ class Shard:
         return Part(self.rank * width, (self.rank + 1) * width, width)
 
     def keys(self, a: Architecture) -> Part:
-        """Rows of the key and value projections. Where heads are fewer than ranks, neighbours have the same."""
+        """Rows of the key and value projections. Fewer heads than ranks: neighbours have the same."""
         heads = max(1, a.num_kv_heads // self.size)
         first = self.rank * a.num_kv_heads // self.size
         return Part(first * a.head_dim, (first + heads) * a.head_dim, heads * a.head_dim)

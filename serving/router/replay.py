@@ -23,9 +23,9 @@ LONGEST_PAUSE_S = 2.0
 class Replaying:
     """A `Backend` in front of another.
 
-    A request is a function of its own fields, noise included: continued with the tokens that were received, it
-    says what it would have said. One that no verifier has taken does not wait: its client learns at once that
-    nothing is ready.
+    A request is a function of its own fields, noise included: continued with the tokens that were received,
+    it says what it would have said. One that no verifier has taken does not wait: its client learns at once
+    that nothing is ready.
     """
 
     def __init__(self, backend: Backend, config: RouterConfig) -> None:
