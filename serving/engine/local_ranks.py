@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -53,7 +52,6 @@ def _run(config: ServeConfig, meeting: Meeting, shard: Shard) -> None:
     try:
         ranks = Ranks(meeting, shard, ordered=config.engine.deterministic)
         Rank(config, ranks).follow()
-    except CanopyError:
-        traceback.print_exc()
-        sys.stderr.flush()
+    except CanopyError as error:
+        sys.stderr.write(f"rank {shard.rank}: {error}\n")
         os._exit(1)  # rank 0 may be waiting for this one: its connections close now

@@ -80,13 +80,18 @@ class _Profiler:
     def measure(self) -> ForwardProfile:
         started = time.perf_counter()
         rows, decode, prefill = [], [], []
-        for size in _sizes(self._scheduler.max_num_batched_tokens):
+        for size in _sizes(self._most_rows()):
             rows.append(size)
             decode.append(self._time(self._decodes(size, 0)))
             prefill.append(self._time(self._prompt(size)))
             if len(rows) >= 2 and time.perf_counter() - started > BUDGET_S:
                 break
         return ForwardProfile(tuple(rows), tuple(decode), tuple(prefill), *self._context_costs())
+
+    def _most_rows(self) -> int:
+        """Of a step whose sequences are as many and as long as they may be."""
+        limits = self._scheduler
+        return min(limits.max_num_batched_tokens, limits.max_num_seqs * (limits.max_model_len - 1))
 
     def _context_costs(self) -> tuple[float, float]:
         """Seconds of a token of context, alone and with each row, by forwards that differ in nothing else."""

@@ -77,8 +77,8 @@ class StepLoop:
             while True:
                 self._read_inbox(engine)
                 self._emit(self._step(engine))
-        except RankLostError as error:
-            logger.error("this process ends: %s", error)
+        except RankLostError:
+            logger.exception("this process ends")
             self._died()
         except BaseException:
             logger.exception("the engine failed; this process ends")

@@ -51,10 +51,9 @@ class Replaying:
                 return
             except UnavailableError as error:
                 pause_s = losses.pause_s(error)
-                logger.warning(
-                    "a request is to go on elsewhere",
-                    extra={"fields": {"request_id": request.request_id, "because": str(error)}},
-                )
+                if isinstance(error, VerifierLostError):
+                    fields = {"request_id": request.request_id, "tokens": so_far.num_tokens}
+                    logger.warning("a request has lost its verifier", extra={"fields": fields})
             so_far.lose()
             await asyncio.sleep(pause_s)
 
@@ -77,6 +76,11 @@ class _SoFar:
         self._latest = delta.stats or self._latest
         self._fingerprint = delta.fingerprint
         return replace(delta, cached_tokens=self._cached_tokens, stats=self._total())
+
+    @property
+    def num_tokens(self) -> int:
+        """Received so far."""
+        return len(self.rest.output_ids) + len(self._received)
 
     def lose(self) -> None:
         self._earlier, self._latest = self._total(), SpeculationStats()

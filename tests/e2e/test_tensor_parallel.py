@@ -1,4 +1,4 @@
-"""A verifier of two ranks loses one of them, or its front: the stream goes on, and no process stays behind."""
+"""A verifier of two ranks loses one of them, or its front: streams go on, and no process stays behind."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +20,22 @@ import torch
 from adversary import Adversary
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from near_ties import TIE, margin_between
 from runs import Outcome, run
 from tiny_models import config_for
-from transformers import AutoModelForCausalLM
 
 from serving.config import SpeculationConfig
 from serving.drafting.base import DraftChannel
 from serving.drafting.colocated import ColocatedChannel
 from serving.drafting.prompt_lookup import PromptLookupDrafter
-from serving.engine.adjust import Adjuster
 from serving.engine.attention.base import kv_bytes_per_token
 from serving.engine.build import build_engine
 from serving.engine.engine import Engine
 from serving.models.architecture import Architecture
-from serving.spec.noise import gumbel, noise_key
 from serving.types import FinishReason, GenerationRequest, SamplingParams, TokenLogprobs
 
 VOCAB = 83  # the smaller of the two models'
 LONGEST = 40
-TIE = 1e-3
 
 
 def _prompts() -> list[tuple[int, ...]]:
@@ -284,27 +280,6 @@ def assert_logprobs(
         assert abs(one.logprob - other.logprob) < 1e-4
         pairs = zip(one.likeliest, other.likeliest, strict=True)
         assert all(abs(a - b) < 1e-4 for (_, a), (_, b) in pairs)
-
-
-def margin_between(
-    folder: Path, request: GenerationRequest, output: tuple[int, ...], one: int, other: int
-) -> float:
-    """How far apart the target ranks two tokens after `output`, noise included."""
-    context, params = request.prompt_ids + output, request.params
-    with torch.inference_mode():
-        scores = reference(folder)(torch.tensor([context])).logits[0, -1].numpy()
-    if (adjuster := Adjuster.of(request)) is not None:
-        adjuster.catch_up(context)
-        scores = adjuster.adjusted(scores)
-    if not params.greedy:
-        key = noise_key(params.seed, request.choice_index, len(context))
-        scores = scores / params.temperature + gumbel(np.arange(len(scores)), key)
-    return abs(float(scores[one] - scores[other]))
-
-
-@cache
-def reference(folder: Path) -> Any:
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
 def check(plain: Plain, case: Case) -> None:

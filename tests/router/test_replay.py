@@ -1,0 +1,121 @@
+"""A request whose verifier is lost goes on elsewhere, and its client sees one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from http_harness import CARD, ScriptedVerifier
+
+from serving.config import RouterConfig
+from serving.errors import GenerationError, UnavailableError, VerifierLostError
+from serving.router.replay import Replaying
+from serving.types import FinishReason, GenerationRequest, SamplingParams, SpeculationStats, TokenDelta
+
+TEXT = tuple(range(100, 112))
+LOST = VerifierLostError("lost")
+RESTARTING = UnavailableError("restarting")
+REQUEST = GenerationRequest("r", (1, 2, 3), SamplingParams(max_tokens=len(TEXT), seed=5))
+
+
+class Verifiers(ScriptedVerifier):
+    """Says TEXT from where the request is, two tokens at a time. Its tries end as `ends` says, with an error
+    after so many deltas; those that come after end well."""
+
+    def __init__(self, *ends: tuple[int, Exception]) -> None:
+        super().__init__(script=self._say)
+        self._ends = list(ends)
+
+    def _say(self, request: GenerationRequest) -> Iterator[Any]:
+        deltas, error = self._ends.pop(0) if self._ends else (len(TEXT), None)
+        stats = SpeculationStats()
+        for at in range(len(request.output_ids), len(TEXT), 2)[:deltas]:
+            stats.record(3, 1, 2, 1)
+            last = at + 2 == len(TEXT)
+            yield TokenDelta(
+                request.request_id,
+                TEXT[at : at + 2],
+                FinishReason.LENGTH if last else None,
+                stats=stats,
+                cached_tokens=len(request.output_ids),
+                fingerprint=CARD.fingerprint,
+            )
+        if error is not None:
+            yield error
+
+
+async def answer(verifiers: Verifiers, **settings: Any) -> list[TokenDelta]:
+    backend = Replaying(verifiers, RouterConfig(**settings))
+    return [delta async for delta in backend.generate(REQUEST)]
+
+
+def said(deltas: list[TokenDelta]) -> tuple[int, ...]:
+    return tuple(token for delta in deltas for token in delta.token_ids)
+
+
+async def test_undisturbed_it_is_passed_on() -> None:
+    verifiers = Verifiers()
+    deltas = await answer(verifiers)
+    assert said(deltas) == TEXT
+    assert verifiers.requests == [REQUEST]
+
+
+async def test_another_verifier_goes_on_where_the_first_was_lost() -> None:
+    verifiers = Verifiers((2, LOST), (0, RESTARTING), (3, LOST))
+    deltas = await answer(verifiers)
+    assert said(deltas) == TEXT
+    assert [delta.finish_reason for delta in deltas if delta.finish_reason] == [FinishReason.LENGTH]
+    assert [len(request.output_ids) for request in verifiers.requests] == [0, 4, 4, 10]
+    assert verifiers.requests[-1].output_ids == TEXT[:10]
+    assert {(r.prompt_ids, r.params) for r in verifiers.requests} == {(REQUEST.prompt_ids, REQUEST.params)}
+
+
+async def test_it_goes_on_with_the_model_that_began() -> None:
+    verifiers = Verifiers((1, LOST))
+    await answer(verifiers)
+    assert [request.fingerprint for request in verifiers.requests] == [None, CARD.fingerprint]
+
+
+async def test_a_request_lost_before_its_first_token_starts_again() -> None:
+    verifiers = Verifiers((0, LOST))
+    assert said(await answer(verifiers)) == TEXT
+    assert verifiers.requests == [REQUEST, REQUEST]
+
+
+async def test_counts_are_those_of_the_whole_answer() -> None:
+    deltas = await answer(Verifiers((2, LOST), (1, LOST)))
+    steps = [delta.stats.steps for delta in deltas if delta.stats]
+    assert steps == [1, 2, 3, 4, 5, 6]
+    assert {delta.cached_tokens for delta in deltas} == {0}
+
+
+async def test_too_many_losses_are_the_clients_to_know() -> None:
+    verifiers = Verifiers(*[(1, LOST)] * 3)
+    with pytest.raises(VerifierLostError):
+        await answer(verifiers, max_replays=2)
+    assert len(verifiers.requests) == 3
+
+
+async def test_it_does_not_wait_for_ever() -> None:
+    verifiers = Verifiers((1, LOST), *[(0, RESTARTING)] * 100)
+    with pytest.raises(UnavailableError, match="restarting"):
+        await answer(verifiers, replay_wait_s=0.3)
+    assert 2 < len(verifiers.requests) < 6
+
+
+@pytest.mark.parametrize("error", [RESTARTING, GenerationError("the engine failed")])
+async def test_what_is_no_loss_is_not_replayed(error: Exception) -> None:
+    verifiers = Verifiers((0, error))
+    with pytest.raises(type(error)):
+        await answer(verifiers)
+    assert len(verifiers.requests) == 1
+
+
+async def test_a_client_that_leaves_ends_it() -> None:
+    verifiers = Verifiers((1, LOST))
+    deltas = Replaying(verifiers, RouterConfig()).generate(REQUEST)
+    for _ in range(3):
+        await anext(deltas)
+    await deltas.aclose()
+    assert verifiers.aborted == ["r"]
