@@ -16,6 +16,7 @@ from benchmarks.peers.command import add_command as add_peers
 from benchmarks.prefix_command import add_command as add_prefix
 from benchmarks.sampler_command import add_command as add_sampler
 from benchmarks.speed.command import add_command as add_speed
+from benchmarks.tensor_parallel_command import add_command as add_tensor_parallel
 from serving.errors import CanopyError
 
 
@@ -32,6 +33,7 @@ def main(arguments: list[str]) -> int:
     add_prefix(commands)
     add_sampler(commands)
     add_deterministic(commands)
+    add_tensor_parallel(commands)
     parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed, arguments)

@@ -13,6 +13,7 @@ from benchmarks.errors import BenchmarkError
 from serving.config import ServeConfig
 from serving.drafting.colocated import ColocatedChannel
 from serving.engine.build import build_engine
+from serving.models.ranks import Ranks
 from serving.replicas.drafters import build_drafter
 from serving.router.tokenizer import Tokenizer
 from serving.types import FinishReason, GenerationRequest, SamplingParams, SpeculationStats, TokenDelta
@@ -21,11 +22,11 @@ GREEDY: Mapping[str, Any] = {"temperature": 0.0}
 
 
 class InProcess:
-    """A System. Raises what building an engine raises."""
+    """A System. Raises what building an engine raises. ranks: where there are several (`local_ranks`)."""
 
-    def __init__(self, config: ServeConfig, max_tokens: int) -> None:
+    def __init__(self, config: ServeConfig, max_tokens: int, ranks: Ranks | None = None) -> None:
         channel = ColocatedChannel(build_drafter(config))
-        self.engine = build_engine(config, channel, incarnation="benchmark")
+        self.engine = build_engine(config, channel, incarnation="benchmark", ranks=ranks)
         card = self.engine.card()
         self._tokenizer = Tokenizer(card.tokenizer_json)
         self._eos = frozenset(card.eos_token_ids)

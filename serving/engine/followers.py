@@ -26,7 +26,8 @@ class Followers:
 
     def run(self, batch: Batch) -> None:
         """Before this rank's own forward of `batch`. Raises RankLostError."""
-        self._ranks.tell(encode(StepMessage(batch, self._source, self._target), self._block_size))
+        with self._ranks.spent.measure("control"):
+            self._ranks.tell(encode(StepMessage(batch, self._source, self._target), self._block_size))
         self._source = self._target = _NONE
 
     def move(self, source: Ints, target: Ints) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +41,26 @@ class Host:
         self.meeting = Meeting(host, self._store.port)
 
 
+@dataclass(slots=True)
+class Spent:
+    """Seconds that this rank gave to the others since it joined, those it waited for them included.
+
+    control: telling them what to do, in so many messages and bytes. sums, logits: joining what they computed.
+    """
+
+    control: float = 0.0
+    sums: float = 0.0
+    logits: float = 0.0
+    messages: int = 0
+    message_bytes: int = 0
+
+    @contextmanager
+    def measure(self, what: str) -> Iterator[None]:
+        started = perf_counter()
+        yield
+        setattr(self, what, getattr(self, what) + perf_counter() - started)
+
+
 class Ranks:
     """All ranks of one verifier, seen from one of them. Every call is made by all, in the same order.
 
@@ -51,6 +73,7 @@ class Ranks:
         anyway.
         """
         self.shard = shard
+        self.spent = Spent()
         self._ordered = ordered
         self._head = torch.zeros(HEAD, dtype=torch.int32)
         self._received = self._joined = torch.empty(0, 0)
@@ -81,6 +104,8 @@ class Ranks:
 
     def tell(self, message: NDArray[np.int32]) -> None:
         """Rank 0: send a message, not empty, to all others, who `hear` it."""
+        self.spent.messages += 1
+        self.spent.message_bytes += message.nbytes
         self._head[0] = len(message)
         whole = torch.from_numpy(message)
         at_once = min(len(message), HEAD - 1)
@@ -108,6 +133,15 @@ class Ranks:
         An all-reduce may add in another order for another number of rows, or at another place in the tensor:
         gathering the parts and adding them in order makes a row's sum a function of that row alone.
         """
+        with self.spent.measure("sums"):
+            return self._sum(part)
+
+    def columns(self, part: Tensor) -> Tensor:
+        """Rank 0: all ranks' [rows, n] side by side, valid until the next call. Others get their own back."""
+        with self.spent.measure("logits"):
+            return self._columns(part)
+
+    def _sum(self, part: Tensor) -> Tensor:
         with _talking():
             if not self._ordered and part.device.type != "cpu":
                 dist.all_reduce(part)
@@ -119,8 +153,7 @@ class Ranks:
             first += other
         return first
 
-    def columns(self, part: Tensor) -> Tensor:
-        """Rank 0: all ranks' [rows, n] side by side, valid until the next call. Others get their own back."""
+    def _columns(self, part: Tensor) -> Tensor:
         rows, width = part.shape
         part = part.contiguous()
         if rows == 0:

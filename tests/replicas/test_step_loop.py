@@ -13,7 +13,7 @@ import pytest
 from serving.config import ServeConfig
 from serving.engine.build import build_engine
 from serving.engine.engine import Engine
-from serving.errors import ModelLoadError
+from serving.errors import ModelLoadError, RankLostError
 from serving.replicas.step_loop import StepLoop
 from serving.types import FinishReason, GenerationRequest, SamplingParams, TokenDelta
 
@@ -140,6 +140,19 @@ def test_a_failing_step_ends_every_running_request(running: Harness) -> None:
     final = [delta for delta in running.deltas.queue if delta.finish_reason is not None]
     assert sorted(delta.request_id for delta in final) == ["a", "b"]
     assert {delta.finish_reason for delta in final} == {FinishReason.ERROR}
+
+
+def test_a_lost_rank_is_no_requests_fault(running: Harness) -> None:
+    """Nothing final is said of them: they go on elsewhere when this process has ended."""
+    running.loop.add(request("a", max_tokens=1500))
+    running.deltas.get(timeout=WAIT_S)
+    running.loop.ask(lambda engine: setattr(engine, "step", _lose_a_rank))
+    assert running.died.wait(WAIT_S)
+    assert not [delta for delta in running.deltas.queue if delta.finish_reason is not None]
+
+
+def _lose_a_rank() -> list[TokenDelta]:
+    raise RankLostError("lost")
 
 
 def test_a_model_that_cannot_be_loaded_is_reported(tmp_path: Path) -> None:
