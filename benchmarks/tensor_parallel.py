@@ -1,4 +1,4 @@
-"""`python -m benchmarks tensor-parallel`: what the ranks of a verifier tell each other, and what that costs."""
+"""`python -m benchmarks tensor-parallel`: what a verifier's ranks tell each other, and what that costs."""
 
 from __future__ import annotations
 

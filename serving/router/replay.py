@@ -10,7 +10,7 @@ from dataclasses import replace
 from time import monotonic
 
 from serving.config import RouterConfig
-from serving.errors import UnavailableError, VerifierLostError
+from serving.errors import CanopyError, OverloadedError, UnavailableError, VerifierLostError
 from serving.router.backend import Backend
 from serving.types import GenerationRequest, ModelCard, SpeculationStats, TokenDelta
 
@@ -49,7 +49,7 @@ class Replaying:
                         losses.wait_is_over()
                         yield so_far.add(delta)
                 return
-            except UnavailableError as error:
+            except (UnavailableError, OverloadedError) as error:
                 pause_s = losses.pause_s(error)
                 if isinstance(error, VerifierLostError):
                     fields = {"request_id": request.request_id, "tokens": so_far.num_tokens}
@@ -107,7 +107,7 @@ class _Losses:
     def wait_is_over(self) -> None:
         self._waiting_since, self._pause_s = None, FIRST_PAUSE_S
 
-    def pause_s(self, error: UnavailableError) -> float:
+    def pause_s(self, error: CanopyError) -> float:
         """How long to wait before the next try. Raises `error` where there is to be none."""
         if isinstance(error, VerifierLostError):
             if not self._left:

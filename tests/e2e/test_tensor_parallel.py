@@ -32,7 +32,7 @@ def ranks(port: int, tiny_model: Path) -> Iterator[Deployed]:
         "served_model_name": "ranks",
         "dtype": "float32",
         "engine": {"kv_cache_memory": "8MiB", "num_threads": 1, "tensor_parallel_size": 2},
-        "speculation": {"num_speculative_tokens": 5},
+        "speculation": {"num_speculative_tokens": 5, "placement": "colocated"},
         "replicas": {"router_cpus": 0, "verifier_cpus": 0, "drafter_cpus": 0},
     }
     yield deploy(port, "ranks", settings)

@@ -231,6 +231,15 @@ def go_on_alone(engine: Engine, others: set[Any]) -> None:
         take_step(engine, outcomes)
 
 
+def test_ranks_that_cannot_share_the_heads_are_refused(llama: Path) -> None:
+    config = config_for(llama, tensor_parallel_size=3)
+    with (
+        pytest.raises(ConfigError, match="tensor_parallel_size 3 does not divide the model's 4 attention"),
+        engine_of(config, None),
+    ):
+        raise AssertionError("it was built")
+
+
 def test_an_engine_without_its_ranks_is_refused(llama: Path) -> None:
     with pytest.raises(ConfigError, match="tensor_parallel_size is 2, but there are 1 ranks"):
         build_engine(config_for(llama, tensor_parallel_size=2), None, "test")

@@ -9,13 +9,14 @@ import pytest
 from http_harness import CARD, ScriptedVerifier
 
 from serving.config import RouterConfig
-from serving.errors import GenerationError, UnavailableError, VerifierLostError
+from serving.errors import GenerationError, OverloadedError, UnavailableError, VerifierLostError
 from serving.router.replay import Replaying
 from serving.types import FinishReason, GenerationRequest, SamplingParams, SpeculationStats, TokenDelta
 
 TEXT = tuple(range(100, 112))
 LOST = VerifierLostError("lost")
 RESTARTING = UnavailableError("restarting")
+FULL = OverloadedError("full")
 REQUEST = GenerationRequest("r", (1, 2, 3), SamplingParams(max_tokens=len(TEXT), seed=5))
 
 
@@ -62,11 +63,11 @@ async def test_undisturbed_it_is_passed_on() -> None:
 
 
 async def test_another_verifier_goes_on_where_the_first_was_lost() -> None:
-    verifiers = Verifiers((2, LOST), (0, RESTARTING), (3, LOST))
+    verifiers = Verifiers((2, LOST), (0, RESTARTING), (3, LOST), (0, FULL))
     deltas = await answer(verifiers)
     assert said(deltas) == TEXT
     assert [delta.finish_reason for delta in deltas if delta.finish_reason] == [FinishReason.LENGTH]
-    assert [len(request.output_ids) for request in verifiers.requests] == [0, 4, 4, 10]
+    assert [len(request.output_ids) for request in verifiers.requests] == [0, 4, 4, 10, 10]
     assert verifiers.requests[-1].output_ids == TEXT[:10]
     assert {(r.prompt_ids, r.params) for r in verifiers.requests} == {(REQUEST.prompt_ids, REQUEST.params)}
 
@@ -104,7 +105,7 @@ async def test_it_does_not_wait_for_ever() -> None:
     assert 2 < len(verifiers.requests) < 6
 
 
-@pytest.mark.parametrize("error", [RESTARTING, GenerationError("the engine failed")])
+@pytest.mark.parametrize("error", [RESTARTING, FULL, GenerationError("the engine failed")])
 async def test_what_is_no_loss_is_not_replayed(error: Exception) -> None:
     verifiers = Verifiers((0, error))
     with pytest.raises(type(error)):
