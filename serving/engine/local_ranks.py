@@ -36,12 +36,14 @@ def local_ranks(config: ServeConfig) -> Iterator[Ranks]:
     ]
     for process in processes:
         process.start()
-    ranks = Ranks(host.meeting, Shard(0, size), ordered=config.engine.deterministic)
     try:
-        yield ranks
-        Followers(ranks, config.engine.block_size).end()
+        ranks = Ranks(host.meeting, Shard(0, size), ordered=config.engine.deterministic)
+        try:
+            yield ranks
+            Followers(ranks, config.engine.block_size).end()
+        finally:
+            ranks.leave()
     finally:
-        ranks.leave()
         for process in processes:
             process.join(END_TIMEOUT_S)
             process.kill()
@@ -52,6 +54,7 @@ def _run(config: ServeConfig, meeting: Meeting, shard: Shard) -> None:
     try:
         ranks = Ranks(meeting, shard, ordered=config.engine.deterministic)
         Rank(config, ranks).follow()
+        ranks.leave()
     except CanopyError as error:
         sys.stderr.write(f"rank {shard.rank}: {error}\n")
         os._exit(1)  # rank 0 may be waiting for this one: its connections close now

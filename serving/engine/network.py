@@ -17,17 +17,16 @@ from serving.models.decoder import Decoder
 from serving.models.linear import LinearOps
 from serving.models.parallel import ParallelLinearOps
 from serving.models.ranks import Ranks
-from serving.models.sharding import WHOLE, Shard
+from serving.models.sharding import WHOLE
 from serving.models.sources import resolve
 from serving.models.weights import Weights
 
 
 class Network(NamedTuple):
-    """whole: the model's shape; part: what this rank computes of it. num_blocks: the same on all ranks."""
+    """part: what this rank computes of the model. num_blocks: the same on all ranks."""
 
     decoder: Decoder
     attention: AttentionBackend
-    whole: Architecture
     part: Architecture
     num_blocks: int
 
@@ -61,7 +60,8 @@ def build_network(config: ServeConfig, folder: Path, placement: Placement, ranks
     shard = ranks.shard if ranks else WHOLE
     whole = Architecture.from_folder(folder)
     part, engine = shard.of(whole), config.engine
-    decoder = _load_decoder(folder, whole, placement, shard, _ops(engine, whole, placement, ranks))
+    ops = _ops(engine, whole, placement, ranks)
+    decoder = Decoder.load(whole, Weights.open(folder), ops, placement.dtype, placement.device, shard)
     num_blocks = _num_blocks(engine, part, placement)
     if ranks is not None:
         num_blocks = ranks.least(num_blocks)
@@ -79,7 +79,7 @@ def build_network(config: ServeConfig, folder: Path, placement: Placement, ranks
         max_model_len=context,
         deterministic=engine.deterministic,
     )
-    return Network(decoder, attention, whole, part, num_blocks)
+    return Network(decoder, attention, part, num_blocks)
 
 
 def max_model_len(engine: EngineConfig, architecture: Architecture) -> int:
@@ -96,12 +96,6 @@ def max_model_len(engine: EngineConfig, architecture: Architecture) -> int:
 def _ops(engine: EngineConfig, whole: Architecture, placement: Placement, ranks: Ranks | None) -> LinearOps:
     ops = placement.linear_ops(whole.rms_norm_eps, deterministic=engine.deterministic)
     return ops if ranks is None else ParallelLinearOps(ops, ranks, whole.vocab_size)
-
-
-def _load_decoder(
-    folder: Path, whole: Architecture, placement: Placement, shard: Shard, ops: LinearOps
-) -> Decoder:
-    return Decoder.load(whole, Weights.open(folder), ops, placement.dtype, placement.device, shard)
 
 
 def _num_blocks(engine: EngineConfig, part: Architecture, placement: Placement) -> int:

@@ -62,20 +62,19 @@ class _SoFar:
     """What has been received of a request, and what is left to ask for."""
 
     def __init__(self, request: GenerationRequest) -> None:
-        self.rest = request
+        self.rest = self._whole = request
         self._received: list[int] = []
-        self._cached_tokens: int | None = None
+        self._first: TokenDelta | None = None
+        self._latest: TokenDelta | None = None  # of the verifier that works on it now
         self._earlier = SpeculationStats()  # of verifiers that were lost
-        self._latest = SpeculationStats()
 
     def add(self, delta: TokenDelta) -> TokenDelta:
         """The delta as if it came from the one verifier that did it all."""
         self._received.extend(delta.token_ids)
-        if self._cached_tokens is None:
-            self._cached_tokens = delta.cached_tokens
-        self._latest = delta.stats or self._latest
-        self._fingerprint = delta.fingerprint
-        return replace(delta, cached_tokens=self._cached_tokens, stats=self._total())
+        self._first, self._latest = self._first or delta, delta
+        if self.rest is self._whole:
+            return delta
+        return replace(delta, cached_tokens=self._first.cached_tokens, stats=self._total())
 
     @property
     def num_tokens(self) -> int:
@@ -83,16 +82,18 @@ class _SoFar:
         return len(self.rest.output_ids) + len(self._received)
 
     def lose(self) -> None:
-        self._earlier, self._latest = self._total(), SpeculationStats()
-        if self._received:
+        """The verifier is gone, what it said is not."""
+        self._earlier = self._total()
+        if self._latest is not None:
             output = (*self.rest.output_ids, *self._received)
-            self.rest = replace(self.rest, output_ids=output, fingerprint=self._fingerprint)
-            self._received = []
+            self.rest = replace(self.rest, output_ids=output, fingerprint=self._latest.fingerprint)
+        self._received, self._latest = [], None
 
     def _total(self) -> SpeculationStats:
         total = SpeculationStats()
         total.add(self._earlier)
-        total.add(self._latest)
+        if self._latest is not None and self._latest.stats is not None:
+            total.add(self._latest.stats)
         return total
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from adversary import Adversary
 from head_configs import config as head_config
 from near_ties import TIE, margin_between
@@ -29,7 +30,7 @@ from serving.drafting.base import DraftChannel
 from serving.drafting.colocated import ColocatedChannel
 from serving.engine.build import build_engine
 from serving.engine.build_drafter import build_network_drafter
-from serving.engine.engine import Engine
+from serving.engine.engine import NON_FINITE, Engine
 from serving.engine.local_ranks import local_ranks
 from serving.errors import ConfigError, RankLostError
 from serving.types import GenerationRequest
@@ -162,6 +163,19 @@ def test_a_step_larger_than_one_message(llama: Path) -> None:
     assert engine.stats.steps < 8
     for each in requests:
         assert_as_alone(llama, each, outcomes[each.request_id], expected[each.request_id])
+
+
+def test_what_cannot_be_read_spoils_its_own_request_alone(tmp_path: Path) -> None:
+    """S11: the rank that does not have the token has zeros for it, not its own first row."""
+    model = tiny_model(head_dim=32)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[[0, 99]] = torch.nan
+    config = config_for(save_tiny(tmp_path, model), tensor_parallel_size=2)
+    requests = [request("sick", (1, 99, 2)), request("healthy", (1, 70, 2), 8, logit_bias=((0, -100.0),))]
+    with engine_of(config, None) as engine:
+        outcomes = run(engine, requests)
+    assert outcomes["sick"].error == NON_FINITE
+    assert outcomes["healthy"].token_ids == alone(config, requests[1:])["healthy"].token_ids
 
 
 def test_a_head_drafts_for_several_ranks(target: Path, drafts: dict[str, dict[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ class Verifiers(ScriptedVerifier):
                 request.request_id,
                 TEXT[at : at + 2],
                 FinishReason.LENGTH if last else None,
-                stats=stats,
+                stats=replace(stats),
                 cached_tokens=len(request.output_ids),
                 fingerprint=CARD.fingerprint,
             )
