@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from serving.config import ServeConfig
+from serving.config import EngineConfig, ServeConfig
 from serving.errors import ConfigError
 
 
@@ -139,3 +139,9 @@ def test_user_config_changes_how_m_is_chosen_and_nothing_else() -> None:
         config.budget({"speculation": "off"})
     with pytest.raises(ConfigError, match="engine is not a setting"):
         config.budget({"engine": {}})
+
+
+def test_the_ranks_of_a_verifier_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))
+    assert [EngineConfig(tensor_parallel_size=size).threads for size in (1, 3, 16)] == [8, 2, 1]
+    assert EngineConfig(tensor_parallel_size=4, num_threads=6).threads == 6

@@ -56,7 +56,8 @@ def build_engine(
     placement = choose_placement(config, shard.of(architecture))
     if ranks is not None:
         ranks.share(choose_terms(folder, placement))
-    network = build_network(config, folder, placement, ranks)
+    feature_bytes = architecture.hidden_size * placement.dtype.itemsize if head else 0
+    network = build_network(config, folder, placement, ranks, feature_bytes)
     blocks = BlockManager(network.num_blocks, config.engine.block_size)
     card = read_card(folder, config.model_name, architecture, context, placement.dtype_name, size)
     scheduler = Scheduler(

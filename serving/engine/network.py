@@ -55,14 +55,19 @@ def agreed_placement(config: ServeConfig, ranks: Ranks) -> tuple[Path, Placement
     return folder, choose_placement(config.model_copy(update={"dtype": terms.dtype}), part)
 
 
-def build_network(config: ServeConfig, folder: Path, placement: Placement, ranks: Ranks | None) -> Network:
-    """By all ranks together: one that fails leaves the others waiting. Raises ModelLoadError, ConfigError."""
+def build_network(
+    config: ServeConfig, folder: Path, placement: Placement, ranks: Ranks | None, beside: int = 0
+) -> Network:
+    """By all ranks together: one that fails leaves the others waiting. Raises ModelLoadError, ConfigError.
+
+    beside: bytes per token that this rank keeps beside keys and values.
+    """
     shard = ranks.shard if ranks else WHOLE
     whole = Architecture.from_folder(folder)
     part, engine = shard.of(whole), config.engine
     ops = _ops(engine, whole, placement, ranks)
     decoder = Decoder.load(whole, Weights.open(folder), ops, placement.dtype, placement.device, shard)
-    num_blocks = _num_blocks(engine, part, placement)
+    num_blocks = _num_blocks(engine, part, placement, beside)
     if ranks is not None:
         num_blocks = ranks.least(num_blocks)
     context = max_model_len(engine, whole)
@@ -98,12 +103,12 @@ def _ops(engine: EngineConfig, whole: Architecture, placement: Placement, ranks:
     return ops if ranks is None else ParallelLinearOps(ops, ranks, whole.vocab_size)
 
 
-def _num_blocks(engine: EngineConfig, part: Architecture, placement: Placement) -> int:
-    memory = engine.kv_cache_memory
-    if placement.device.type == "cuda":
+def _num_blocks(engine: EngineConfig, part: Architecture, placement: Placement, beside: int) -> int:
+    memory, per_token = engine.kv_cache_memory, kv_bytes_per_token(part, placement.dtype)
+    if placement.device.type == "cuda":  # the memory is for all that is cached
         free, total = torch.cuda.mem_get_info(placement.device)
-        memory = int(free - total * (1 - engine.gpu_memory_utilization))
-    per_block = kv_bytes_per_token(part, placement.dtype) * engine.block_size
+        memory, per_token = int(free - total * (1 - engine.gpu_memory_utilization)), per_token + beside
+    per_block = per_token * engine.block_size
     if memory < per_block:
         raise ConfigError("no memory is left for a single block of KV cache")
     return memory // per_block

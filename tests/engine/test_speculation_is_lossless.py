@@ -9,7 +9,8 @@ first difference, the two tokens must be as good as tied (design, section 5).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,14 @@ from near_ties import TIE, margin_between
 from runs import Outcome, run
 from tiny_models import config_for
 
-from serving.config import SpeculationConfig
+from serving.config import ServeConfig, SpeculationConfig
 from serving.drafting.base import DraftChannel
 from serving.drafting.colocated import ColocatedChannel
 from serving.drafting.prompt_lookup import PromptLookupDrafter
 from serving.engine.attention.base import kv_bytes_per_token
 from serving.engine.build import build_engine
 from serving.engine.engine import Engine
+from serving.engine.local_ranks import local_ranks
 from serving.models.architecture import Architecture
 from serving.types import FinishReason, GenerationRequest, SamplingParams, TokenLogprobs
 
@@ -82,14 +84,16 @@ class Setup:
     backend: str
     threads: int = 1
     deterministic: bool = False
+    ranks: int = 1
 
     def __str__(self) -> str:
-        how = "-deterministic" * self.deterministic
+        how = "-deterministic" * self.deterministic + f"-{self.ranks}-ranks" * (self.ranks > 1)
         return f"{self.model}-{self.dtype}-{self.backend}-{self.threads}{how}"
 
     @property
     def exact(self) -> bool:
-        return self.backend == "native" or self.deterministic
+        """Plain decoding is always one rank's: several add in another order."""
+        return self.ranks == 1 and (self.backend == "native" or self.deterministic)
 
 
 NATIVE = [
@@ -103,6 +107,10 @@ TORCH = [Setup("llama", "float32", "torch"), Setup("qwen3", "float32", "torch")]
 DETERMINISTIC = [
     Setup("llama", "bfloat16", "torch", deterministic=True),
     Setup("qwen3", "float32", "torch", deterministic=True),
+]
+RANKS = [
+    Setup("llama", "float32", "native", ranks=2),
+    Setup("qwen3", "float32", "native", ranks=4),
 ]
 
 
@@ -211,7 +219,7 @@ def plain(request: pytest.FixtureRequest) -> Plain:
     return Plain(request.getfixturevalue(setup.model), setup)
 
 
-def engine_config(folder: Path, setup: Setup, **engine: Any):
+def engine_config(folder: Path, setup: Setup, **engine: Any) -> ServeConfig:
     return config_for(
         folder,
         setup.dtype,
@@ -222,7 +230,14 @@ def engine_config(folder: Path, setup: Setup, **engine: Any):
     )
 
 
-def build(plain: Plain, case: Case, channel: DraftChannel) -> Engine:
+@contextmanager
+def built(plain: Plain, case: Case, channel: DraftChannel) -> Iterator[Engine]:
+    config = config_of(plain, case)
+    with local_ranks(config) if plain.setup.ranks > 1 else nullcontext() as ranks:
+        yield build_engine(config, channel, "test", ranks)
+
+
+def config_of(plain: Plain, case: Case) -> ServeConfig:
     per_token = kv_bytes_per_token(Architecture.from_folder(plain.folder), getattr(torch, plain.setup.dtype))
     config = engine_config(
         plain.folder,
@@ -232,11 +247,12 @@ def build(plain: Plain, case: Case, channel: DraftChannel) -> Engine:
         max_num_batched_tokens=case.rows,
         kv_cache_memory=case.cache_tokens * per_token,
         block_size=case.block_size,
+        tensor_parallel_size=plain.setup.ranks,
     )
     speculation = config.speculation.model_copy(
         update={"num_speculative_tokens": case.m, "max_depth": case.max_depth}
     )
-    return build_engine(config.model_copy(update={"speculation": speculation}), channel, "test")
+    return config.model_copy(update={"speculation": speculation})
 
 
 def channel_for(plain: Plain, case: Case) -> DraftChannel:
@@ -283,7 +299,11 @@ def assert_logprobs(
 
 
 def check(plain: Plain, case: Case) -> None:
-    engine = build(plain, case, channel_for(plain, case))
+    with built(plain, case, channel_for(plain, case)) as engine:
+        check_engine(plain, case, engine)
+
+
+def check_engine(plain: Plain, case: Case, engine: Engine) -> None:
     requests = [request for _, request in case.requests]
 
     def abort(step: int) -> None:
@@ -330,6 +350,14 @@ def test_speculation_changes_no_token_but_near_ties(plain: Plain, case: Case) ->
     check(plain, case)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("plain", RANKS, ids=str, indirect=True)
+@settings(RUN, max_examples=12)
+@given(CASES)
+def test_several_ranks_change_no_token_but_near_ties(plain: Plain, case: Case) -> None:
+    check(plain, case)
+
+
 def everything_at_once(m: int) -> Case:
     """Every prompt, in every way of sampling, in little memory and few rows."""
     ways = [*enumerate(SAMPLING[1:])]
@@ -356,8 +384,8 @@ def test_many_requests_in_little_memory(plain: Plain, m: int) -> None:
     """What must happen for the comparison to mean something does happen."""
     case = everything_at_once(m)
     adversary = channel_for(plain, case)
-    engine = build(plain, case, adversary)
-    outcomes = run(engine, arrivals=case.requests)
+    with built(plain, case, adversary) as engine:
+        outcomes = run(engine, arrivals=case.requests)
     for _, request in case.requests:
         assert_same(plain, request, outcomes[request.request_id])
     assert isinstance(adversary, Adversary)
