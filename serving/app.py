@@ -18,7 +18,13 @@ from ray.serve.schema import LoggingConfig
 from serving.config import ServeConfig
 from serving.replicas.drafter import DrafterPool
 from serving.replicas.verifier import Verifier
-from serving.replicas.workers import FRONT_CPUS, drafter_bundle, shared_environment, verifier_bundle
+from serving.replicas.workers import (
+    FRONT_CPUS,
+    drafter_bundle,
+    node_labels,
+    shared_environment,
+    verifier_bundle,
+)
 from serving.router.deployment import Router
 
 # A dead worker is noticed by the next check, and until then its replica answers 503; a check is cheap.
@@ -45,7 +51,7 @@ def _router(config: ServeConfig, verifier: Application) -> Application:
     return _deployment(
         Router,
         num_replicas=config.replicas.routers,
-        ray_actor_options=_actor(config, config.replicas.router_cpus),
+        ray_actor_options=_actor(config, config.replicas.router_cpus) | _on_nodes(config, "router"),
         max_ongoing_requests=config.replicas.max_ongoing_requests,
         **_lifecycle(config.router.request_timeout_s),
     ).bind(config, verifier)
@@ -63,6 +69,7 @@ def _verifier(config: ServeConfig, drafters: Application | None) -> Application:
         placement_group_strategy=config.replicas.verifier_placement_strategy,
         max_ongoing_requests=config.replicas.max_ongoing_requests,
         max_constructor_retry_count=CONSTRUCTOR_TRIES,
+        **_group_on_nodes(config, "verifier"),
         **_lifecycle(config.router.request_timeout_s),
     ).bind(config, drafters)
 
@@ -77,6 +84,7 @@ def _drafters(config: ServeConfig) -> Application | None:
         ray_actor_options=_actor(config, FRONT_CPUS),
         placement_group_bundles=[{"CPU": FRONT_CPUS}, drafter_bundle(config)],
         placement_group_strategy="STRICT_PACK",
+        **_group_on_nodes(config, "drafter"),
         **_lifecycle(DRAFTER_SHUTDOWN_S),
     ).bind(config)
 
@@ -88,6 +96,17 @@ def _deployment(decorated: object, **options: Any) -> Deployment:
 
 def _actor(config: ServeConfig, cpus: float) -> dict[str, Any]:
     return {"num_cpus": cpus, "runtime_env": {"env_vars": shared_environment(config)}}
+
+
+def _on_nodes(config: ServeConfig, role: str) -> dict[str, Any]:
+    labels = node_labels(config, role)
+    return {"label_selector": labels} if labels else {}
+
+
+def _group_on_nodes(config: ServeConfig, role: str) -> dict[str, Any]:
+    """The same for every bundle of a placement group."""
+    labels = node_labels(config, role)
+    return {"placement_group_bundle_label_selector": [labels]} if labels else {}
 
 
 def _lifecycle(longest_request_s: float) -> dict[str, Any]:

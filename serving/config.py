@@ -272,6 +272,12 @@ class ReplicaConfig(_Section):
     max_ongoing_requests: int = Field(
         256, ge=1, description="Requests a replica holds, waiting ones included."
     )
+    drafter_gpus: float = Field(0.0, ge=0, description="For a head or draft model; prompt lookup uses none.")
+    pin_to_roles: bool = Field(
+        False,
+        description="Place routers, verifiers and drafters only on Ray nodes whose label canopy-role says "
+        "router, verifier or drafter.",
+    )
 
 
 class ServeConfig(_Section):

@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 FRONT_CPUS = 0.05
 # Of the workers' names: replicas of one cluster may belong to different Ray jobs.
 NAMESPACE = "canopy"
+# Of Ray nodes, where `replicas.pin_to_roles` is set.
+ROLE_LABEL = "canopy-role"
 
 Worker = TypeVar("Worker")
 
@@ -46,7 +48,12 @@ def verifier_bundle(config: ServeConfig) -> dict[str, float]:
 
 
 def drafter_bundle(config: ServeConfig) -> dict[str, float]:
-    return _bundle(config.replicas.drafter_cpus, 0)
+    return _bundle(config.replicas.drafter_cpus, config.replicas.drafter_gpus)
+
+
+def node_labels(config: ServeConfig, role: str) -> dict[str, str] | None:
+    """What a Ray node must be labelled with to take replicas of this role: router, verifier or drafter."""
+    return {ROLE_LABEL: role} if config.replicas.pin_to_roles else None
 
 
 def _bundle(cpus: float, gpus: float) -> dict[str, float]:
