@@ -10,6 +10,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +18,8 @@ log = logging.getLogger(__name__)
 
 SOURCE = Path(__file__).with_name("cpu.cpp")
 HEADER = Path(__file__).with_name("pool.h")
-COMPILE = ("-std=c++20", "-O3", "-march=native", "-fPIC", "-pthread", "-fno-exceptions", "-Wno-psabi")
+COMPILE = ("-std=c++20", "-O3", "-fPIC", "-pthread", "-fno-exceptions", "-Wno-psabi")
+NATIVE = ("-march=native",)
 
 
 class BuildError(Exception):
@@ -26,25 +28,45 @@ class BuildError(Exception):
 
 @cache
 def load_library(cache_dir: Path) -> ctypes.CDLL:
-    """The compiled kernels. Raises BuildError where they cannot be compiled, kept or loaded."""
-    compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
-    if compiler is None:
-        raise BuildError("no C++ compiler found (install g++ to make CPU decoding several times faster)")
+    """The compiled kernels: for this processor where there is a compiler, else those built ahead of time.
+
+    Raises BuildError where they cannot be compiled, kept or loaded.
+    """
+    compiler = find_compiler()
     try:
-        target = cache_dir / "kernels" / f"cpu-{_key(compiler)}.so"
-        if not target.exists():
-            _compile(compiler, target)
+        target = _native(compiler, cache_dir) if compiler is not None else _built_ahead()
         return ctypes.CDLL(str(target))
     except OSError as error:  # the folder cannot be written, the compiler or the library is damaged
         raise BuildError(f"the CPU kernels cannot be compiled or loaded: {error}") from error
 
 
-def _key(compiler: str) -> str:
-    """Changes with the source, the flags, the compiler and the processor."""
-    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
-    features = cpu_features()
-    parts = (SOURCE.read_text(), HEADER.read_text(), *COMPILE, version, platform.machine(), features)
+def find_compiler() -> str | None:
+    return shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
+
+
+def source_key(*others: str) -> str:
+    """Changes with the source, the flags and what else is named."""
+    parts = (SOURCE.read_text(), HEADER.read_text(), *COMPILE, *others)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _native(compiler: str, cache_dir: Path) -> Path:
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+    key = source_key(*NATIVE, version, platform.machine(), cpu_features())
+    target = cache_dir / "kernels" / f"cpu-{key}.so"
+    if not target.exists():
+        log.info("compiling CPU kernels (once, a few seconds)")
+        compile_library(compiler, NATIVE, target)
+    return target
+
+
+def _built_ahead() -> Path:
+    from serving.kernels.ahead import built_ahead
+
+    target = built_ahead(cpu_features().split())
+    if target is None:
+        raise BuildError("no C++ compiler found (install g++ to make CPU decoding several times faster)")
+    return target
 
 
 def cpu_features() -> str:
@@ -56,12 +78,12 @@ def cpu_features() -> str:
     return next((line for line in lines if line.startswith(("flags", "Features"))), "")
 
 
-def _compile(compiler: str, target: Path) -> None:
+def compile_library(compiler: str, flags: Sequence[str], target: Path) -> None:
+    """Raises BuildError with the compiler's words."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    log.info("compiling CPU kernels (once, a few seconds)")
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         compiled, linked = f"{folder}/cpu.o", f"{folder}/cpu.so"
-        _run(compiler, *COMPILE, "-c", str(SOURCE), "-o", compiled)
+        _run(compiler, *COMPILE, *flags, "-c", str(SOURCE), "-o", compiled)
         _run(compiler, "-shared", "-pthread", compiled, "-o", linked)
         os.replace(linked, target)  # atomic: several processes may build at once
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from serving.kernels.build import BuildError, load_library
+from serving.kernels import ahead
+from serving.kernels.build import BuildError, cpu_features, load_library
 from serving.kernels.native import Kernels
 
 
@@ -69,6 +70,31 @@ def test_no_compiler(compiler: str | None, tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(BuildError, match="no C\\+\\+ compiler found"):
         load_library(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_best_library_that_the_processor_can_run_is_taken(tmp_path: Path) -> None:
+    best, plain = ahead.LEVELS
+    for level in ahead.LEVELS:
+        (tmp_path / level.library).touch()
+    assert ahead.built_ahead(best.needs, tmp_path) == tmp_path / best.library
+    assert ahead.built_ahead(plain.needs, tmp_path) == tmp_path / plain.library
+    assert ahead.built_ahead(plain.needs - {"avx512vl"}, tmp_path) is None
+    (tmp_path / best.library).rename(tmp_path / "cpu-x86-64-v4-bf16-of-another-source.so")
+    assert ahead.built_ahead(best.needs, tmp_path) == tmp_path / plain.library
+
+
+@pytest.mark.slow
+def test_without_a_compiler_a_library_built_ahead_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead.build_ahead(tmp_path)
+    expected = ahead.built_ahead(cpu_features().split(), tmp_path)
+    if expected is None:
+        pytest.skip("this processor has no AVX-512")
+    monkeypatch.setattr(ahead, "FOLDER", tmp_path)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    assert load_library(tmp_path / "no compiler")._name == str(expected)
 
 
 @pytest.mark.parametrize(
