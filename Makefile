@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint con
 PYTEST := $(BIN)/python -m pytest
 URL := http://127.0.0.1:8000
 
-.PHONY: serve model head test test-slow lint format check-terraform
+.PHONY: serve model head test test-slow lint format check-deploy check-terraform image
 
 serve: model
 	@echo
@@ -34,11 +34,23 @@ head: $(VENV)/.installed-dev
 	$(BIN)/python -m training export --run $(HEAD)/run --out serving/models/heads/default
 
 test: $(VENV)/.installed-dev
-	$(PYTEST) -m "not ray and not slow"
+	$(PYTEST) -m "not ray and not slow and not deploy"
 	$(PYTEST) -m "ray and not slow"
 
 test-slow: $(VENV)/.installed-dev
+	PYTHON=$(PYTHON) deploy/check-tools.sh
 	$(PYTEST) -m slow
+
+# All that is rolled out: image, charts with every example, alarms, dashboard, Serve configs, Terraform. Brings its tools
+# (see deploy/check-tools.sh) but for Terraform's.
+check-deploy: $(VENV)/.installed-dev check-terraform
+	PYTHON=$(PYTHON) deploy/check-tools.sh
+	deploy/check.sh
+	$(PYTEST) -m "deploy and not slow" tests/deploy
+
+# Without a Docker daemon: builds the CPU image and waits until it answers. Needs root and buildah; ten minutes.
+image:
+	deploy/image.sh
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -3,12 +3,12 @@
 #
 #   terraform/check.sh PYTHON    PYTHON has the packages of requirements.txt
 #
-# With the offline validators (CANOPY_TOOLS, or ../shared/tools beside the repository) no provider is downloaded; without
+# With the offline validators (DEPLOY_TOOLS, or ../shared/tools beside the repository) no provider is downloaded; without
 # them `terraform init` fetches the real ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:?usage: terraform/check.sh PYTHON}
-tools=${CANOPY_TOOLS:-../shared/tools}
+tools=${DEPLOY_TOOLS:-../shared/tools}
 
 need() {
     command -v "$1" > /dev/null || {
