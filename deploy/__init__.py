@@ -1,0 +1,1 @@
+"""Rolling the service out and looking after it: `python -m deploy`."""

@@ -1,0 +1,1 @@
+"""Models between a folder and a private S3 prefix."""

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from aws_server import BUCKET, CommandLine, point_at
+from moto.server import ThreadedMotoServer
+
+
+@pytest.fixture(scope="session")
+def endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def aws(endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """An empty AWS which this process is configured for; its address."""
+    point_at(endpoint, monkeypatch, tmp_path)
+    return endpoint
+
+
+@pytest.fixture
+def s3(aws: str) -> Any:
+    client = boto3.Session().client("s3")
+    client.create_bucket(Bucket=BUCKET)
+    return client
+
+
+@pytest.fixture
+def deploy(capfd: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capfd)
