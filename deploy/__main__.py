@@ -8,6 +8,7 @@ import sys
 
 from deploy.errors import DeployError
 from deploy.models.command import add_command as add_models
+from deploy.planning.command import add_command as add_plan
 from serving.errors import CanopyError
 
 INTERRUPTED = 130  # as a shell says it of a command that Ctrl-C ended
@@ -19,6 +20,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m deploy", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_models(commands)
+    add_plan(commands)
     options = parser.parse_args(arguments)
     try:
         options.run(options)
