@@ -9,6 +9,7 @@ import sys
 from deploy.errors import DeployError
 from deploy.models.command import add_command as add_models
 from deploy.planning.command import add_command as add_plan
+from deploy.rollout.command import add_command as add_rollout
 from serving.errors import CanopyError
 
 INTERRUPTED = 130  # as a shell says it of a command that Ctrl-C ended
@@ -21,6 +22,7 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_models(commands)
     add_plan(commands)
+    add_rollout(commands)
     options = parser.parse_args(arguments)
     try:
         options.run(options)

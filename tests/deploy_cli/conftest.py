@@ -7,6 +7,7 @@ from typing import Any
 import boto3
 import pytest
 from aws_server import BUCKET, CommandLine, point_at
+from fake_kubernetes import FakeKubernetes
 from moto.server import ThreadedMotoServer
 
 
@@ -36,3 +37,12 @@ def s3(aws: str) -> Any:
 @pytest.fixture
 def deploy(capfd: pytest.CaptureFixture[str]) -> CommandLine:
     return CommandLine(capfd)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeKubernetes]:
+    """An empty cluster, which this process's kubeconfig names."""
+    fake = FakeKubernetes()
+    with fake.serving(tmp_path) as kubeconfig:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        yield fake

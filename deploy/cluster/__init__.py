@@ -1,0 +1,1 @@
+"""The Kubernetes cluster that the service runs on."""

@@ -1,0 +1,1 @@
+"""Putting a version into service, and back when it does not serve."""
