@@ -10,6 +10,7 @@ from deploy.errors import DeployError
 from deploy.models.command import add_command as add_models
 from deploy.planning.command import add_command as add_plan
 from deploy.rollout.command import add_command as add_rollout
+from deploy.status.command import add_command as add_status
 from serving.errors import CanopyError
 
 INTERRUPTED = 130  # as a shell says it of a command that Ctrl-C ended
@@ -23,6 +24,7 @@ def main(arguments: list[str]) -> int:
     add_models(commands)
     add_plan(commands)
     add_rollout(commands)
+    add_status(commands)
     options = parser.parse_args(arguments)
     try:
         options.run(options)

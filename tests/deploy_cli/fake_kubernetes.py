@@ -50,9 +50,9 @@ class Refusal(Exception):
 
 
 class FakeKubernetes:
-    """`forbidden`: (verb, plural) that are answered 403. `on_apply`, `on_evict`: called with the object, under
-    the lock, and may change it or raise Refusal. `on_exec`: pod and command to what it prints and its exit
-    status. `forward_to`: where port-forwards lead.
+    """`forbidden`: (verb, plural) that are answered 403. `on_apply`, `on_evict`: called with the object,
+    under the lock, and may change it or raise Refusal. `on_exec`: pod and command to what it prints and its
+    exit status. `forward_to`: where port-forwards lead.
     """
 
     def __init__(self) -> None:
