@@ -6,6 +6,7 @@ import argparse
 import logging
 import sys
 
+from deploy.drain.command import add_command as add_drain
 from deploy.errors import DeployError
 from deploy.models.command import add_command as add_models
 from deploy.planning.command import add_command as add_plan
@@ -25,6 +26,7 @@ def main(arguments: list[str]) -> int:
     add_plan(commands)
     add_rollout(commands)
     add_status(commands)
+    add_drain(commands)
     options = parser.parse_args(arguments)
     try:
         options.run(options)

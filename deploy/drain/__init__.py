@@ -1,0 +1,1 @@
+"""Taking a node out of service before it goes away."""
