@@ -12,7 +12,6 @@ from deploy.cluster.errors import explained
 from deploy.cluster.pods import RAY_TYPE, WORKER, labels
 from deploy.errors import DeployError
 
-_CONTAINER = "ray-worker"
 _TIMEOUT_S = 30
 _STATUS_CHANNEL = 3
 
@@ -34,7 +33,7 @@ def drain(cluster: Cluster, pod: Any, why: str, deadline_s: int) -> None:
             cluster.another().core.connect_get_namespaced_pod_exec,  # opening a stream changes the client
             name,
             pod.metadata.namespace or cluster.namespace,
-            container=_CONTAINER,
+            container=pod.spec.containers[0].name,  # KubeRay wants Ray in the first one
             command=[
                 "/bin/sh",
                 "-lc",
@@ -48,9 +47,12 @@ def drain(cluster: Cluster, pod: Any, why: str, deadline_s: int) -> None:
             tty=False,
             _preload_content=False,
         )
-        answer.run_forever(timeout=_TIMEOUT_S)
-        said = f"{answer.read_stdout(timeout=0)}{answer.read_stderr(timeout=0)}"
-        status = json.loads(answer.read_channel(_STATUS_CHANNEL) or '{"status": "no answer in time"}')
+        try:
+            answer.run_forever(timeout=_TIMEOUT_S)
+            said = f"{answer.read_stdout(timeout=0)}{answer.read_stderr(timeout=0)}"
+            status = json.loads(answer.read_channel(_STATUS_CHANNEL) or '{"status": "no answer in time"}')
+        finally:
+            answer.close()
     if status["status"] != "Success":
         last = (said.strip().splitlines() or [str(status.get("message", status["status"]))])[-1]
         raise DeployError(f"ray drain-node in {name} failed: {last.rstrip('.')}.")

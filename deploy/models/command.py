@@ -33,7 +33,7 @@ def _add_push(directions: Any) -> None:
     )
     push.add_argument("--head", action="store_true", help="the source is a draft head, not a model")
     push.add_argument(
-        "--kms-key", default="", help="id or ARN of a KMS key; else the bucket's own encryption"
+        "--kms-key", default="", help="id, alias or ARN of a KMS key; else the bucket's own encryption"
     )
     push.add_argument("--prune", action="store_true", help="remove other files of a model from the prefix")
     push.add_argument("--part-mib", type=_part, default=16 * _MIB, metavar="MIB", help="size of a part (16)")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from serving.errors import ModelLoadError
-from serving.models.architecture import Architecture
+
+if TYPE_CHECKING:
+    from serving.models.architecture import Architecture
 
 CONFIG = ("config.json",)
 
@@ -48,6 +50,10 @@ def read_shape(model: str, cache_dir: Path) -> Shape:
 
     Raises ModelLoadError.
     """
+    from serving.models.architecture import (
+        Architecture,
+    )  # brings torch, which no other command should wait for
+
     return Shape.of(Architecture.from_folder(_folder(model, cache_dir)))
 
 

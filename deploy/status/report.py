@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from deploy.cluster.connection import Cluster
 from deploy.cluster.errors import explained
-from deploy.cluster.pods import RAY_GROUP, is_ready, labels, pods_of, troubles
+from deploy.cluster.pods import RAY_CLUSTER, RAY_GROUP, is_ready, labels, pods_of, troubles
 from deploy.cluster.rayservice import RayServiceState, ServeDeployment
 from deploy.rollout.readiness import Phase, Verdict, judge
 
@@ -70,7 +70,7 @@ def look(cluster: Cluster, service: dict[str, Any]) -> Report:
 def _groups(pods: Iterable[Any]) -> list[Group]:
     found: dict[tuple[str, str], list[bool]] = {}
     for pod in pods:
-        key = labels(pod)["ray.io/cluster"], labels(pod).get(RAY_GROUP, "")
+        key = labels(pod)[RAY_CLUSTER], labels(pod).get(RAY_GROUP, "")
         found.setdefault(key, []).append(is_ready(pod))
     return [Group(*key, sum(ready), len(ready)) for key, ready in sorted(found.items())]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -184,12 +186,10 @@ def test_a_new_model_under_the_prefix_replaces_what_a_pull_had_begun(
     assert (tmp_path / "here" / "config.json").read_text() == "{}"
 
 
-@pytest.mark.parametrize(
-    "document", ["[]", "{", '{"version": 2, "source": "", "files": []}', '{"version": 1, "source": ""}']
-)
-def test_a_manifest_of_somebody_else(s3: Any, tmp_path: Path, deploy: CommandLine, document: str) -> None:
-    s3.put_object(Bucket=BUCKET, Key=f"{PREFIX}/{MANIFEST}", Body=document.encode())
-    assert MANIFEST in deploy("models", "pull", URL, tmp_path / "here").error
+def test_a_manifest_of_somebody_else(s3: Any, tmp_path: Path, deploy: CommandLine) -> None:
+    for document in ("[]", "{", '{"version": 2, "source": "", "files": []}', '{"version": 1, "source": ""}'):
+        s3.put_object(Bucket=BUCKET, Key=f"{PREFIX}/{MANIFEST}", Body=document.encode())
+        assert MANIFEST in deploy("models", "pull", URL, tmp_path / "here").error
 
 
 def test_a_manifest_cannot_name_files_elsewhere(s3: Any, tmp_path: Path, deploy: CommandLine) -> None:
@@ -202,7 +202,7 @@ def test_a_manifest_cannot_name_files_elsewhere(s3: Any, tmp_path: Path, deploy:
 @pytest.mark.parametrize(
     "url", ["models/tiny", "s3://", "s3://bucket", "s3://bucket/", "https://bucket/prefix"]
 )
-def test_a_place_must_name_bucket_and_prefix(s3: Any, tmp_path: Path, deploy: CommandLine, url: str) -> None:
+def test_a_place_must_name_bucket_and_prefix(tmp_path: Path, deploy: CommandLine, url: str) -> None:
     assert "must be s3://bucket/prefix" in deploy("models", "pull", url, tmp_path).error
 
 
@@ -238,3 +238,9 @@ def test_permission_is_denied(
         assert "ListObjectsV2 is denied (AccessDenied)" in push_head(deploy, head).error
     finally:
         check_permissions_after(aws, "inf")
+
+
+def test_a_pull_does_not_wait_for_torch() -> None:
+    """Init containers start often, and importing it takes seconds."""
+    code = "import deploy.__main__, sys; sys.exit('torch' in sys.modules or 'ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

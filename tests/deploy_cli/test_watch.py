@@ -114,24 +114,16 @@ def test_the_node_of_a_machine_that_goes_is_drained(
     assert inbox.left == 0
 
 
-@pytest.mark.parametrize(
-    ("kind", "detail"),
-    [
-        (SPOT, {"instance-id": "i-of-somebody-else"}),
-        (STATE, {"instance-id": "i-1", "state": "running"}),
-        (STATE, {"instance-id": "i-1", "state": "terminated"}),
-        (
-            HEALTH,
-            {"service": "EC2", "eventTypeCategory": "issue", "affectedEntities": [{"entityValue": "i-1"}]},
-        ),
-        ("EC2 Fleet Error", {"instance-id": "i-1"}),
-        (SPOT, {}),
-    ],
-)
 def test_what_concerns_no_node_is_dropped(
-    kubernetes: FakeKubernetes, inbox: Inbox, deploy: CommandLine, kind: str, detail: Any
+    kubernetes: FakeKubernetes, inbox: Inbox, deploy: CommandLine
 ) -> None:
-    inbox.put(kind, **detail)
+    inbox.put(SPOT, **{"instance-id": "i-of-somebody-else"})
+    inbox.put(STATE, **{"instance-id": "i-1", "state": "running"})
+    inbox.put(STATE, **{"instance-id": "i-1", "state": "terminated"})
+    inbox.put(HEALTH, service="EC2", eventTypeCategory="issue", affectedEntities=[{"entityValue": "i-1"}])
+    inbox.put("EC2 Fleet Error", **INSTANCE)
+    inbox.put(SPOT)
+    inbox.put_text("no JSON")
     assert watch(deploy).status == 0
     assert pods(kubernetes) == {"verifier-1", "verifier-2"}
     assert inbox.left == 0
@@ -141,7 +133,6 @@ def test_recommendations_may_be_ignored(
     kubernetes: FakeKubernetes, inbox: Inbox, deploy: CommandLine
 ) -> None:
     inbox.put(REBALANCE, **INSTANCE)
-    inbox.put_text("no JSON")
     assert watch(deploy, "--ignore-rebalance").status == 0
     assert pods(kubernetes) == {"verifier-1", "verifier-2"}
     assert inbox.left == 0
