@@ -16,7 +16,7 @@ from deploy.rollout.readiness import Patience
 from deploy.rollout.rollout import RollOut
 from deploy.rollout.smoke import Smoke
 
-API_KEY = "CANOPY_API_KEY"
+API_KEY = "ROLLOUT_API_KEY"
 
 
 def add_command(commands: Any) -> None:

@@ -70,7 +70,7 @@ class Smoke(NamedTuple):
         if response.status in (401, 403):
             raise DeployError(
                 "the new version is ready, but not tested and not rolled back: it wants another API key "
-                "(CANOPY_API_KEY)."
+                "(ROLLOUT_API_KEY)."
             )
         if response.status != 200:
             raise NotHealthyError(f"{path} was answered {response.status}.")

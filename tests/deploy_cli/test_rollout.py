@@ -175,7 +175,7 @@ def test_a_key_that_is_wrong_says_nothing_about_the_version(
     assert ran.status == 1
     assert "ready, but not tested and not rolled back" in ran.error
     assert fate(kubernetes) == "another"
-    monkeypatch.setenv("CANOPY_API_KEY", "sesame")
+    monkeypatch.setenv("ROLLOUT_API_KEY", "sesame")
     assert roll_out("good").status == 0
 
 
