@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from benchmarks.ablation.command import add_command as add_ablation
 from benchmarks.calibration_command import add_command as add_calibration
 from benchmarks.coupling.command import add_command as add_coupling
 from benchmarks.deterministic_command import add_command as add_deterministic
@@ -25,6 +26,7 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_speed(commands)
     add_evaluate(commands)
+    add_ablation(commands)
     add_load(commands)
     add_peers(commands)
     add_kernels(commands)

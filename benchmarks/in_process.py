@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.answers import Answer, Prompt, Snapshot, Wave, Window
 from benchmarks.errors import BenchmarkError
 from serving.config import ServeConfig
+from serving.drafting.base import Drafter
 from serving.drafting.colocated import ColocatedChannel
 from serving.engine.build import build_engine
 from serving.models.ranks import Ranks
@@ -22,10 +23,19 @@ GREEDY: Mapping[str, Any] = {"temperature": 0.0}
 
 
 class InProcess:
-    """A System. Raises what building an engine raises. ranks: where there are several (`local_ranks`)."""
+    """A System. Raises what building an engine raises.
 
-    def __init__(self, config: ServeConfig, max_tokens: int, ranks: Ranks | None = None) -> None:
-        channel = ColocatedChannel(build_drafter(config))
+    drafter: None: the one that the configuration asks for. ranks: where there are several (`local_ranks`).
+    """
+
+    def __init__(
+        self,
+        config: ServeConfig,
+        max_tokens: int,
+        drafter: Drafter | None = None,
+        ranks: Ranks | None = None,
+    ) -> None:
+        channel = ColocatedChannel(drafter or build_drafter(config))
         self.engine = build_engine(config, channel, incarnation="benchmark", ranks=ranks)
         card = self.engine.card()
         self._tokenizer = Tokenizer(card.tokenizer_json)

@@ -6,8 +6,9 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -59,6 +60,19 @@ class Conversation:
 def shortened(conversations: Iterable[Conversation], length: int) -> list[Conversation]:
     """Cut to at most `length` tokens; those whose prompt alone is as long are left out."""
     return [c.cut(length) for c in conversations if c.prompt_len < length]
+
+
+def limited(conversations: Sequence[Conversation], tokens: int | None) -> list[Conversation]:
+    """Those that hold about `tokens` response tokens, drawn by their hash; None: all.
+
+    A smaller share is a part of every larger one, whatever else the text holds.
+    """
+    if tokens is None:
+        return list(conversations)
+    drawn = sorted(conversations, key=lambda conversation: conversation.digest)
+    before = accumulate((conversation.num_response for conversation in drawn), initial=0)
+    chosen = {c.digest for c, already in zip(drawn, before, strict=False) if already < tokens}
+    return [conversation for conversation in conversations if conversation.digest in chosen]
 
 
 class Split(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 
 from training.checkpoint import NAME as CHECKPOINT
 from training.collective import Alone
-from training.data import Conversation
+from training.data import Conversation, limited
 from training.errors import TrainingError
 from training.export import read_vocabulary
 from training.job import Job, run_job
@@ -35,6 +35,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_data(parser, required=False)
     add_layers(parser)
     add_split(parser)
+    parser.add_argument(
+        "--train-tokens",
+        type=positive,
+        metavar="N",
+        help="learn from about so many response tokens, part of what a larger N learns from; the draft "
+        "vocabulary is that of all of the text",
+    )
     add_recipe(parser)
 
 
@@ -42,13 +49,14 @@ def run(options: Namespace) -> None:
     torch.set_num_threads(options.threads)
     target = TargetFolder.open(serve_config(options))
     material = load_material(options, target)
-    recipe = recipe_from(options, data=_digest(material.text.train))
-    plan = Plan(material.text.train, recipe.epochs, recipe.batch_tokens * recipe.workers, recipe.seed)
+    text = limited(material.text.train, options.train_tokens)
+    recipe = recipe_from(options, data=_digest(text))
+    plan = Plan(text, recipe.epochs, recipe.batch_tokens * recipe.workers, recipe.seed)
     if not plan.total_steps:
         raise TrainingError("all of the text is held out: there is nothing to train on.")
     job = _job(options, recipe, target, material, plan)
     _claim(options.out, recipe, options.resume)
-    _announce(job, target, material)
+    _announce(job, target, text, held_out=len(material.text.held_out))
     if options.workers == 1:
         run_job(job, target, open_source(options, target, material), Alone(), plan.shares)
     else:
@@ -84,12 +92,12 @@ def _claim(out: Path, recipe: Recipe, resume: bool) -> None:
     recipe.save(out)
 
 
-def _announce(job: Job, target: TargetFolder, material: Material) -> None:
-    text, vocabulary = material.text, DraftVocabulary(job.vocabulary, target.architecture.vocab_size)
+def _announce(job: Job, target: TargetFolder, text: Sequence[Conversation], held_out: int) -> None:
+    vocabulary = DraftVocabulary(job.vocabulary, target.architecture.vocab_size)
     print(
-        f"{job.recipe.method} head for {target.folder.name}: {len(text.train)} conversations with "
-        f"{sum(c.num_response for c in text.train)} response tokens ({len(text.held_out)} held out); "
-        f"a draft vocabulary of {len(vocabulary)} covers {vocabulary.coverage(text.train):.1%} of them; "
+        f"{job.recipe.method} head for {target.folder.name}: {len(text)} conversations with "
+        f"{sum(c.num_response for c in text)} response tokens ({held_out} held out); "
+        f"a draft vocabulary of {len(vocabulary)} covers {vocabulary.coverage(text):.1%} of them; "
         f"{job.total_steps} steps"
     )
 

@@ -33,14 +33,18 @@ from serving.spec.static_growth import static_growth
 DRAFT_BLOCK_SIZE = 16
 
 
-def build_network_drafter(config: ServeConfig) -> HeadDrafter:
-    """Raises ModelLoadError when the head or the draft model cannot be loaded, or is not for the target."""
+def build_network_drafter(config: ServeConfig, growth: Growth | None = None) -> HeadDrafter:
+    """Raises ModelLoadError when the head or the draft model cannot be loaded, or is not for the target.
+
+    growth: of its trees; None: as the configuration says.
+    """
+    growth = growth or _growth(config.speculation)
     target_folder = resolve(config.model, config.cache_dir)
     if uses_features(config.speculation):
         files = HeadFiles.find(config, target_folder)
-        return _drafter(config, _load_head(config, files), files.target)
+        return _drafter(config, _load_head(config, files), files.target, growth)
     target = Architecture.from_folder(target_folder)
-    return _drafter(config, _load_model(config, target_folder, target), target)
+    return _drafter(config, _load_model(config, target_folder, target), target, growth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def _load_model(config: ServeConfig, target_folder: Path, target: Architecture) 
     return _Network(network, feed_tokens, draft, norms, placement, drafting_fingerprint(target_folder))
 
 
-def _drafter(config: ServeConfig, loaded: _Network, target: Architecture) -> HeadDrafter:
+def _drafter(config: ServeConfig, loaded: _Network, target: Architecture, growth: Growth) -> HeadDrafter:
     speculation = config.speculation
     # The target's context whatever the network's own is: past that, drafts get worse and nothing else
     # happens (case S13). Trees near the end of the context look past it.
@@ -108,7 +112,7 @@ def _drafter(config: ServeConfig, loaded: _Network, target: Architecture) -> Hea
     return HeadDrafter(
         loaded.network,
         loaded.feeding,
-        _growth(speculation),
+        growth,
         attention,
         sequences,
         loaded.fingerprint,
