@@ -42,16 +42,33 @@ def run(options: argparse.Namespace, arguments: list[str]) -> None:
     config = ServeConfig.load({"model": options.model, **settings})
     if config.speculation.method == "off":
         raise BenchmarkError("speculation is off: there is nothing to calibrate")
-    system = InProcess(config, options.max_tokens)
-    measured = _measure(system, _prompts(options, system), options)
-    rows = _rows(measured, options.concurrency)
-    if not rows:
-        raise BenchmarkError("the answers are too short to speculate in")
-    print(_table(rows))
+    measured = measure(config, options)
+    rows = rows_of(measured, options.concurrency)
+    print(table(rows))
     if options.json is not None:
         write_report(options.json, arguments, given(options), rows)
     if options.figure is not None:
         draw(_diagrams(measured), options.figure)
+
+
+def measure(config: ServeConfig, options: argparse.Namespace) -> Reliability:
+    """Of the second half of the questions; the first has taught the calibration. options: of the command."""
+    system = InProcess(config, options.max_tokens)
+    return _measure(system, _prompts(options, system), options)
+
+
+def rows_of(measured: Reliability, concurrency: int) -> list[Row]:
+    """Everything together, then each method and mode, then each of their depths, if there is any such.
+
+    Raises BenchmarkError where nothing was drafted.
+    """
+    parts: list[tuple[int | None, int | None]] = [(None, None)]
+    for origin in range(ORIGINS):
+        parts += [(origin, None), *((origin, depth) for depth in range(1, DEPTHS + 1))]
+    rows = [_row(measured, origin, depth, concurrency) for origin, depth in parts]
+    if rows[0] is None:
+        raise BenchmarkError("the answers are too short to speculate in")
+    return [row for row in rows if row is not None]
 
 
 def _prompts(options: argparse.Namespace, system: InProcess) -> Halves:
@@ -84,15 +101,6 @@ def _answer(system: InProcess, prompts: Sequence[Prompt], options: argparse.Name
             system.run(wave, None, {"temperature": temperature})
 
 
-def _rows(measured: Reliability, concurrency: int) -> list[Row]:
-    """Everything together, then each method and mode, then each of their depths, if there is any such."""
-    parts: list[tuple[int | None, int | None]] = [(None, None)]
-    for origin in range(ORIGINS):
-        parts += [(origin, None), *((origin, depth) for depth in range(1, DEPTHS + 1))]
-    rows = [_row(measured, origin, depth, concurrency) for origin, depth in parts]
-    return [row for row in rows if row is not None]
-
-
 def _row(measured: Reliability, origin: int | None, depth: int | None, concurrency: int) -> Row | None:
     error = measured.error(origin, depth)
     if error is None:
@@ -105,9 +113,9 @@ def _row(measured: Reliability, origin: int | None, depth: int | None, concurren
         "ece_calibrated": error.calibrated,
         "ece_by_chance": measured.chance(origin, depth),
     }
-    if origin is not None and depth is None:
+    if origin is not None:
         for name, calibrated in STAGES.items():
-            special[f"bins_{name}"] = [each._asdict() for each in measured.bins(origin, calibrated)]
+            special[f"bins_{name}"] = [each._asdict() for each in measured.bins(origin, calibrated, depth)]
     method = "all" if origin is None else METHODS[method_of(origin)]
     return Row(SECTION, ALL_TASKS, method, concurrency, special=special)
 
@@ -116,7 +124,7 @@ def _mode(origin: int) -> str:
     return "sampled" if is_sampled(origin) else "greedy"
 
 
-def _table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[Row]) -> str:
     lines = [
         [
             " ".join(filter(None, (row.method, row.special["mode"]))),

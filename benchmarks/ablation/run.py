@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.ablation.estimate import estimate_s, measuring_s, training_s
-from benchmarks.ablation.options import Options
+from benchmarks.ablation.options import CALIBRATION, TREE, Options
 from benchmarks.ablation.plan import Training, plan
 from benchmarks.ablation.results import Results
-from benchmarks.ablation.tables import print_heads
+from benchmarks.ablation.tables import print_calibration, print_heads, print_trees
 from benchmarks.questions import read_questions
 from benchmarks.waiting import wait_as_the_service_does
 
@@ -30,9 +30,31 @@ def run(options: Options, arguments: list[str]) -> None:
     wait_as_the_service_does(options.settings)
     results = Results(options.out, arguments)
     measured_by = _settings(options, questions)
+    if TREE in options.part:
+        print_trees(_trees(options, questions, results, measured_by))
+    if CALIBRATION in options.part:
+        _calibrate(options, results, measured_by)
     rows = _heads(options, trainings, questions, results, measured_by)
     for part in options.part:
         print_heads(part, rows)
+
+
+def _trees(
+    options: Options, questions: Questions, results: Results, measured_by: dict[str, Any]
+) -> list[dict[str, Any]]:
+    from benchmarks.ablation.trees import measure  # torch reads the environment once
+
+    settings = measured_by | {"head": options.head, "beam": list(options.beam), "depth": options.depth}
+    found = results.find(TREE, settings)
+    return found or results.keep(TREE, settings, measure(questions, options))
+
+
+def _calibrate(options: Options, results: Results, measured_by: dict[str, Any]) -> None:
+    from benchmarks.ablation.confidence import measure  # torch reads the environment once
+
+    settings = measured_by | {"head": options.head, "beam": max(options.beam), "depth": options.depth}
+    found = results.find(CALIBRATION, settings)
+    print_calibration(found or results.keep(CALIBRATION, settings, measure(options)))
 
 
 def _heads(

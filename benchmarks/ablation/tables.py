@@ -31,6 +31,22 @@ def print_trees(rows: Sequence[dict[str, Any]]) -> None:
     print(render("Trees of the same head over the same text, with 95 % intervals", header, lines))
 
 
+def print_calibration(rows: Sequence[dict[str, Any]]) -> None:
+    """Of the head's greedy drafts, raw, by depth."""
+    lines = [
+        [
+            "all" if row["depth"] is None else str(row["depth"]),
+            str(row["observations"]),
+            number(row["ece_raw"], 3),
+            number(row["ece_calibrated"], 3),
+        ]
+        for row in rows
+        if row["mode"] is not None
+    ]
+    header = ["depth", "draft tokens", "raw", "calibrated"]
+    print(render("Expected error of a draft token's confidence", header, lines))
+
+
 def print_heads(part: str, rows: Rows) -> None:
     """What `part` shows of the trained heads."""
     if part == HEAD:

@@ -82,9 +82,9 @@ class Reliability:
         deviations = np.sqrt(2 / np.pi * weight * mean * (1.0 - mean))
         return float(deviations.sum() / max(weight.sum(), 1.0))
 
-    def bins(self, origin: int, calibrated: bool) -> list[Bin]:
-        """The bins that have observations, of all depths together."""
-        table = (self._calibrated if calibrated else self._raw)[:, origin].sum(axis=1)
+    def bins(self, origin: int, calibrated: bool, depth: int | None = None) -> list[Bin]:
+        """The bins that have observations, of one depth or of all together."""
+        table = _part(self._calibrated if calibrated else self._raw, origin, depth).sum(axis=(1, 2))
         filled = table[:, table[0] > 0.0].T.tolist()
         return [
             Bin(weight, confidence / weight, accepted / weight) for weight, confidence, accepted in filled
