@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.stats import compared, median_with_interval, paired_ratio
+from benchmarks.stats import (
+    Pooled,
+    compared,
+    median_with_interval,
+    paired_ratio,
+    pooled,
+    pooled_difference,
+)
 
 
 def test_a_ratio_is_taken_pair_by_pair() -> None:
@@ -40,3 +47,18 @@ def test_the_same_values_give_the_same_interval() -> None:
 def test_pairs_that_are_not_whole_are_left_out() -> None:
     assert compared([4.0, None, 6.0, 1.0], [2.0, 1.0, 3.0, None]) == (5.0, (2.0, 2.0, 2.0))
     assert compared([None], [1.0]) == (None, None)
+
+
+def test_a_pooled_quotient_weighs_long_answers_more() -> None:
+    assert pooled([Pooled(30, 10), Pooled(1, 1)]).value == 31 / 11
+
+
+def test_what_answers_have_in_common_drops_out_of_their_difference() -> None:
+    """Answers that differ much from each other, of which each took one step in ten less."""
+    rng = np.random.default_rng(3)
+    baseline = [Pooled(100, float(steps)) for steps in rng.integers(20, 90, 30)]
+    ours = [Pooled(part.above, part.below * 0.9) for part in baseline]
+    apart, together = pooled(ours), pooled_difference(ours, baseline)
+    assert together.value == pytest.approx(pooled(baseline).value / 9)
+    assert 0 < together.low < together.value < together.high
+    assert together.high - together.low < (apart.high - apart.low) / 5

@@ -47,6 +47,14 @@ def test_the_mean_distance_over_bins() -> None:
     ]
 
 
+def test_bins_of_one_depth() -> None:
+    table = empty()
+    table.add(seen([0.45, 0.85], [True, True]))
+    table.add(seen([0.45], [False], depth=2))
+    assert table.bins(0, calibrated=False)[0] == pytest.approx(Bin(2.0, 0.45, 0.5))
+    assert table.bins(0, calibrated=False, depth=2) == [pytest.approx(Bin(1.0, 0.45, 0.0))]
+
+
 def test_errors_of_different_maps_do_not_cancel() -> None:
     table = empty()
     table.add(seen([0.5] * 4, [True] * 4))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from texts import conversation
 
-from training.data import Conversation, read_conversations, split
+from training.data import Conversation, limited, read_conversations, split
 from training.errors import DataError
 
 GOOD = '{"token_ids": [1, 2, 3], "prompt_len": 2, "temperature": 0.7}'
@@ -79,3 +79,14 @@ def test_split_depends_on_the_prompt_alone() -> None:
     assert not prompts(first.held_out) & prompts(first.train)
     assert 70 < len(first.held_out) < 130
     assert prompts(first.held_out) != prompts(split(texts, 0.25, seed=2).held_out)
+
+
+def test_less_text_is_a_part_of_more_and_about_as_much_as_asked_for() -> None:
+    texts = [conversation(seed, response=5 + seed % 20) for seed in range(200)]
+    less, more = limited(texts, 300), limited(list(reversed(texts)), 1200)
+    assert {text.digest for text in less} < {text.digest for text in more}
+    for part, asked in ((less, 300), (more, 1200)):
+        assert asked <= sum(text.num_response for text in part) < asked + 25
+    assert less == [text for text in texts if text in less]  # in their order
+    assert limited(texts, None) == texts
+    assert limited(texts, 10**6) == texts
