@@ -11,6 +11,7 @@ from benchmarks.coupling.command import add_command as add_coupling
 from benchmarks.deterministic_command import add_command as add_deterministic
 from benchmarks.errors import BenchmarkError
 from benchmarks.evaluate.command import add_command as add_evaluate
+from benchmarks.evidence.command import add_command as add_evidence
 from benchmarks.kernels_command import add_command as add_kernels
 from benchmarks.load.command import add_command as add_load
 from benchmarks.peers.command import add_command as add_peers
@@ -27,6 +28,7 @@ def main(arguments: list[str]) -> int:
     add_speed(commands)
     add_evaluate(commands)
     add_ablation(commands)
+    add_evidence(commands)
     add_load(commands)
     add_peers(commands)
     add_kernels(commands)

@@ -42,8 +42,10 @@ class Lines:
     unit: str
     series: Mapping[str, Sequence[tuple[float, float]]]
     log_x: bool = False
+    across: str = ""
 
     def draw(self, axes: Any) -> None:
+        axes.set_xlabel(self.across)
         for name, points in self.series.items():
             axes.plot(*zip(*points, strict=True), marker="o", label=name)
         if self.log_x:
@@ -72,7 +74,8 @@ class Diagram:
 
 
 def draw(panels: Sequence[Bars | Lines | Diagram], path: Path) -> None:
-    """The file's ending chooses the format (png, svg, pdf)."""
+    """The file's ending chooses the format (png, svg, pdf). The same panels give the same file."""
+    mpl.rcParams.update({"svg.hashsalt": "canopy", "svg.fonttype": "none"})
     width, height = PANEL_INCHES
     figure, grid = plt.subplots(
         1, len(panels), figsize=(width * len(panels), height), squeeze=False, layout="constrained"
@@ -83,5 +86,5 @@ def draw(panels: Sequence[Bars | Lines | Diagram], path: Path) -> None:
         axes.set_ylabel(panel.unit)
         axes.grid(axis="y", alpha=0.3)
         axes.legend(fontsize="small")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
     plt.close(figure)
