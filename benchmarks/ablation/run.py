@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from benchmarks.ablation.estimate import estimate_s, measuring_s, training_s
 from benchmarks.ablation.options import CALIBRATION, TREE, Options
 from benchmarks.ablation.plan import Training, plan
 from benchmarks.ablation.results import Results
 from benchmarks.ablation.tables import print_calibration, print_heads, print_trees
-from benchmarks.questions import read_questions
+from benchmarks.questions import Question, read_questions
+from benchmarks.report import Row
 from benchmarks.waiting import wait_as_the_service_does
 
-if TYPE_CHECKING:
-    from benchmarks.ablation.asking import Questions
+Questions = Mapping[str, Sequence[Question]]
+ReadRow = dict[str, Any]
 
 
 def run(options: Options, arguments: list[str]) -> None:
@@ -28,62 +30,71 @@ def run(options: Options, arguments: list[str]) -> None:
     if options.estimate:
         return
     wait_as_the_service_does(options.settings)
-    results = Results(options.out, arguments)
-    measured_by = _settings(options, questions)
+    parts = _Parts(options, questions, Results(options.out, arguments), _settings(options, questions))
     if TREE in options.part:
-        print_trees(_trees(options, questions, results, measured_by))
+        print_trees(parts.trees())
     if CALIBRATION in options.part:
-        _calibrate(options, results, measured_by)
-    rows = _heads(options, trainings, questions, results, measured_by)
+        print_calibration(parts.calibration())
+    rows = parts.heads(trainings)
     for part in options.part:
         print_heads(part, rows)
 
 
-def _trees(
-    options: Options, questions: Questions, results: Results, measured_by: dict[str, Any]
-) -> list[dict[str, Any]]:
-    from benchmarks.ablation.trees import measure  # torch reads the environment once
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Rows of each part, as they were found or have now been measured. Imports torch only where it is needed.
 
-    settings = measured_by | {"head": options.head, "beam": list(options.beam), "depth": options.depth}
-    found = results.find(TREE, settings)
-    return found or results.keep(TREE, settings, measure(questions, options))
+    measured_by: what every result depends on.
+    """
 
+    options: Options
+    questions: Questions
+    results: Results
+    measured_by: dict[str, Any]
 
-def _calibrate(options: Options, results: Results, measured_by: dict[str, Any]) -> None:
-    from benchmarks.ablation.confidence import measure  # torch reads the environment once
+    def trees(self) -> list[ReadRow]:
+        from benchmarks.ablation.trees import measure
 
-    settings = measured_by | {"head": options.head, "beam": max(options.beam), "depth": options.depth}
-    found = results.find(CALIBRATION, settings)
-    print_calibration(found or results.keep(CALIBRATION, settings, measure(options)))
+        sizes = {"beam": list(self.options.beam), "depth": self.options.depth}
+        settings = {"head": self.options.head, **sizes}
+        return self._get(TREE, settings, lambda: measure(self.questions, self.options))
 
+    def calibration(self) -> list[ReadRow]:
+        from benchmarks.ablation.confidence import measure
 
-def _heads(
-    options: Options,
-    trainings: Sequence[Training],
-    questions: Questions,
-    results: Results,
-    measured_by: dict[str, Any],
-) -> dict[str, dict[str, Any]]:
-    """Rows by name. Each head is measured as soon as it is trained."""
-    from benchmarks.ablation.heads import measure  # torch reads the environment once
-    from benchmarks.ablation.trainings import recipe, train
+        sizes = {"beam": max(self.options.beam), "depth": self.options.depth}
+        settings = {"head": self.options.head, **sizes}
+        return self._get(CALIBRATION, settings, lambda: measure(self.options))
 
-    rows: dict[str, dict[str, Any]] = {}
-    for number, training in enumerate(trainings):
-        left = sum(training_s(each) + measuring_s(options) for each in trainings[number:]) / 60
-        settings = measured_by | {
-            "num_speculative_tokens": options.num_speculative_tokens,
-            "held_out_conversations": options.held_out_conversations,
+    def heads(self, trainings: Sequence[Training]) -> dict[str, ReadRow]:
+        """By name. Each head is measured as soon as it is trained."""
+        rows = {}
+        for number, training in enumerate(trainings):
+            left = sum(training_s(each) + measuring_s(self.options) for each in trainings[number:]) / 60
+            place = f"{training.name}, {number + 1} of {len(trainings)}; about {left:.0f} min left"
+            (rows[training.name],) = self._head(training, place)
+        return rows
+
+    def _head(self, training: Training, place: str) -> list[ReadRow]:
+        from benchmarks.ablation.heads import measure
+        from benchmarks.ablation.trainings import recipe, train
+
+        def trained() -> list[Row]:
+            print(place, flush=True)
+            return [measure(training, train(training, self.options), self.questions, self.options)]
+
+        settings = {
+            "num_speculative_tokens": self.options.num_speculative_tokens,
+            "held_out_conversations": self.options.held_out_conversations,
             "fused": training.fused,
-            "recipe": recipe(training, options),
+            "recipe": recipe(training, self.options),
         }
-        found = results.find(f"head-{training.name}", settings)
-        if found is None:
-            print(f"{training.name}, {number + 1} of {len(trainings)}; about {left:.0f} min left", flush=True)
-            row = measure(training, train(training, options), questions, options)
-            found = results.keep(f"head-{training.name}", settings, [row])
-        (rows[training.name],) = found
-    return rows
+        return self._get(f"head-{training.name}", settings, trained)
+
+    def _get(self, name: str, settings: dict[str, Any], measure: Callable[[], list[Row]]) -> list[ReadRow]:
+        settings = self.measured_by | settings
+        found = self.results.find(name, settings)
+        return self.results.keep(name, settings, measure()) if found is None else found
 
 
 def _settings(options: Options, questions: Questions) -> dict[str, Any]:

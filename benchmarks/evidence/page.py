@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.evidence import confidence, heads, speedups, throughput, trees
+from benchmarks.evidence import alpha, confidence, scaling, speedups, step_by_step, throughput, trees
 from benchmarks.evidence.markdown import table
 from benchmarks.evidence.results import Results
 from benchmarks.evidence.section import Section
+from benchmarks.evidence.trained import Trained
 from benchmarks.figure import draw
 
 FIGURES = "figures"
@@ -58,11 +59,14 @@ def write(results_folder: Path, path: Path) -> None:
 
 
 def sections(results: Results) -> list[Section]:
+    trained = Trained.of(results)
     return [
         *(speedups.section(results, temperature) for temperature in (GREEDY, SAMPLED)),
         trees.section(results),
         confidence.section(results),
-        *heads.sections(results),
+        *step_by_step.sections(trained),
+        scaling.section(trained),
+        alpha.section(trained),
         *throughput.sections(results),
     ]
 

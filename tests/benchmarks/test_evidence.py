@@ -99,7 +99,7 @@ def test_a_head_that_is_missing_leaves_out_what_it_is_compared_in(tmp_path: Path
         assert "Not measured" in section(page, title)
     alpha = section(page, "Acceptance by the head's own outputs in its input")
     assert "| EAGLE-1 | 0.500 | 0.300 | 0.250 | 0.200 | 0.200 | 60% |" in alpha
-    assert "**Same order**: fused, training-time test: EAGLE-3 0.90 > EAGLE-1 0.40." in alpha
+    assert "**Same order**: EAGLE-3: fused, training-time test 0.90 > EAGLE-1 0.40." in alpha
     assert (tmp_path / "figures" / "evidence_alpha.svg").stat().st_size < 60_000
 
 
