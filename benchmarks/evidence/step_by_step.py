@@ -7,8 +7,10 @@ from benchmarks.evidence import papers
 from benchmarks.evidence.markdown import interval, speedup_and_tau, table
 from benchmarks.evidence.order import Ranked, verdict
 from benchmarks.evidence.reasons import FEATURE_LOSS, HEADS
+from benchmarks.evidence.results import Row
 from benchmarks.evidence.section import Section
 from benchmarks.evidence.trained import ALPHAS, NAMES, Trained
+from benchmarks.stats import Pooled, pooled_difference
 
 TABLE2 = (
     "EAGLE-3, Table 2 (LLaMA-Instruct 3.1 8B, temperature 0): speed-up / tau of EAGLE-2, the same without "
@@ -42,7 +44,8 @@ def sections(trained: Trained) -> list[Section]:
 
 
 def _table2(trained: Trained) -> tuple[str, ...]:
-    header = ["ours", *ALPHAS, *(f"tau, {papers.TASKS[task]}" for task in TASKS), "tau, all tasks"]
+    by_task = [f"tau, {papers.TASKS[task]}" for task in TASKS]
+    header = ["ours", *ALPHAS, *by_task, "tau, all tasks", "above EAGLE-1, paired"]
     ours = table(header, [_line(trained, name) for name in NAMES])
     whole = _ranked(trained, (EAGLE3, DIRECT_TTT, EAGLE1))
     alone = _ranked(trained, (EAGLE3, FUSED))
@@ -57,7 +60,14 @@ def _table2(trained: Trained) -> tuple[str, ...]:
 def _line(trained: Trained, name: str) -> list[str]:
     row = trained.rows[name]
     by_task = [f"{row['tau_by_task'][task]:.2f}" if task in row["tau_by_task"] else "" for task in TASKS]
-    return [NAMES[name], *trained.alphas(name), *by_task, f"{row['tau']:.2f} {interval(row['tau_interval'])}"]
+    more = pooled_difference(_parts(row), _parts(trained.rows[EAGLE1]))
+    tau = f"{row['tau']:.2f} {interval(row['tau_interval'])}"
+    return [NAMES[name], *trained.alphas(name), *by_task, tau, f"{more.value:+.2f} {interval(more[1:])}"]
+
+
+def _parts(row: Row) -> list[Pooled]:
+    """Of the same questions for every head."""
+    return [Pooled(*part) for part in row["per_question"]]
 
 
 def _ranked(trained: Trained, order: tuple[str, ...]) -> list[Ranked]:
