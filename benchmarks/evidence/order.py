@@ -23,7 +23,3 @@ def verdict(ranked: Sequence[Ranked], digits: int = 2) -> str:
         for better, worse in wrong
     ]
     return f"**Not the same order**: {'; '.join(parts)}."
-
-
-def holds(ranked: Sequence[Ranked]) -> bool:
-    return all(better.value >= worse.value for better, worse in pairwise(ranked))

@@ -9,11 +9,11 @@ HEADS: tuple[str, ...] = ()
 FEATURE_LOSS: tuple[str, ...] = (
     """\
 **Why** 0-alpha is not the highest with training-time test: its loss is a sum over five draft steps, weighted
-0.9^i, of which the first is a quarter, and the training is short. The head that differs in nothing else
-(fused features, one draft step; in the table above) is ahead of it by .05 at 0-alpha and behind by .16 at
-1-alpha, and 0-alpha of all of them was still rising when training ended. The shipped head, the same recipe
-over seven times as many steps of twice the size, has .687 and .653. That the two would meet with more training
-is likely and was not measured.""",
+0.9^i, of which the first is a quarter, and the training is short. The head that differs in nothing else (fused
+features, one draft step; in the table above) is ahead of it by .05 at 0-alpha and behind by .16 at 1-alpha, and
+0-alpha of all of them was still rising when training ended. The shipped head, the same recipe over seven times
+as many steps of twice the size, has .687 and .653. That the two would meet with more training is likely and was
+not measured.""",
 )
 SCALING: tuple[str, ...] = ()
 ALPHA: tuple[str, ...] = (

@@ -68,6 +68,27 @@ def test_speedups_are_set_beside_the_papers_and_ranked(tmp_path: Path) -> None:
     assert "Not measured" in section(page, "Speed-up and tau, temperature 1")
 
 
+def calibration(accepted: list[float], weight: float) -> list[dict[str, Any]]:
+    """Rows of a head whose confidences are .25, .5 and .75."""
+    bins = [
+        {"confidence": 0.25 * (i + 1), "accepted": share, "weight": weight}
+        for i, share in enumerate(accepted)
+    ]
+    shared = {"method": "head or draft model", "mode": "greedy", "observations": 3 * weight}
+    errors = {"ece_raw": 0.1, "ece_calibrated": 0.05}
+    return [shared | errors | {"depth": d, "bins_raw": bins, "bins_calibrated": bins} for d in (None, 1)]
+
+
+def test_acceptance_may_fall_by_chance_and_no_further(tmp_path: Path) -> None:
+    def said(weight: float) -> str:
+        rows = calibration([0.2, 0.6, 0.5], weight)
+        report(tmp_path / "results", "ablation/calibration", rows)
+        return section(write(tmp_path / "results", tmp_path), "Confidence and acceptance")
+
+    assert "**Same order**: acceptance rises with confidence" in said(weight=50)
+    assert "**Not the same order**: acceptance falls from 0.60 to 0.50 at 0.75." in said(weight=5000)
+
+
 def test_other_systems_that_are_ahead_are_named(tmp_path: Path) -> None:
     ahead = {("vllm", 4): 0.9, ("transformers", 4): 3.0, ("canopy plain", 4): 0.8, ("canopy", 4): 1.0}
     rows = [
