@@ -23,8 +23,8 @@ the size, has .687 and .653. That the two would meet with more training is likel
 SCALING: tuple[str, ...] = ()
 ALPHA: tuple[str, ...] = (
     """\
-**Why** EAGLE-3 falls at all: after 217 steps its outputs are not yet what it needs of them. The shipped head's
-acceptance, with seven times as many steps, falls by 13% to 3-alpha (training/README.md).""",
+**Why** EAGLE-3 falls at all: after 217 steps its outputs are not yet what it needs of them. The shipped
+head's acceptance, with seven times as many steps, falls by 13% to 3-alpha (training/README.md).""",
 )
 THROUGHPUT: tuple[str, ...] = (
     """\
