@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchmarks.ablation.plan import EAGLE1, EAGLE3
 from benchmarks.evidence.markdown import table
@@ -18,7 +18,7 @@ PAPER = (
     "keep rising with the amount of training data, those of EAGLE-2 hardly do."
 )
 METHODS = (EAGLE3, EAGLE1)
-LEAST = tuple(f"{method}-1of8{once}" for method in METHODS for once in ("", "-once"))
+LEAST = tuple(f"{method}-1of8" for method in METHODS)
 HOW = {False: "same number of steps", True: "each text met once"}
 
 
@@ -33,21 +33,33 @@ def section(trained: Trained) -> Section:
 
 
 def _body(trained: Trained) -> tuple[str, ...]:
-    amounts = sorted({row["tokens"] for once in HOW for row in _curve(trained, EAGLE3, once)})
-    lines = []
-    for once, how in HOW.items():
-        for method in METHODS:
-            curve = _curve(trained, method, once)
-            cells = {row["tokens"]: f"{row['tau']:.2f} ({row['acceptance'][0]:.3f})" for row in curve}
-            points = [cells.get(tokens, "") for tokens in amounts]
-            lines.append([f"{SHORT[method]}, {how}", *points, f"{_gain(curve):+.0%}"])
-    header = ["tau (0-alpha)", *(f"{tokens:,} tokens" for tokens in amounts), "0-alpha gains"]
-    return (table(header, lines), *(_verdict(trained, once) for once in HOW), *SCALING)
+    curves = {once: {method: _curve(trained, method, once) for method in METHODS} for once in HOW}
+    rows = [row for by_method in curves.values() for curve in by_method.values() for row in curve]
+    amounts = sorted({row["tokens"] for row in rows})
+    lines = [
+        _line(f"{SHORT[method]}, {how}", curves[once][method], amounts)
+        for once, how in HOW.items()
+        for method in METHODS
+    ]
+    header = ["tau (0-alpha, 1-alpha)", *(f"{tokens:,} tokens" for tokens in amounts), "tau gains"]
+    measured = [once for once, by_method in curves.items() if all(len(c) > 1 for c in by_method.values())]
+    return (table(header, lines), *(_verdict(curves[once], once) for once in measured), *SCALING)
 
 
-def _verdict(trained: Trained, once: bool) -> str:
-    ranked = [Ranked(SHORT[method], _gain(_curve(trained, method, once))) for method in METHODS]
-    return f"By what 0-alpha gains, {HOW[once]}: {verdict(ranked)}"
+def _line(label: str, curve: Sequence[Row], amounts: Sequence[int]) -> list[str]:
+    """Blank where a share has not been measured."""
+    cells = {row["tokens"]: f"{row['tau']:.2f} ({_alphas(row)})" for row in curve}
+    gain = f"{_gain(curve):+.1%}" if len(curve) > 1 else ""
+    return [label, *(cells.get(tokens, "") for tokens in amounts), gain]
+
+
+def _alphas(row: Row) -> str:
+    return ", ".join(f"{rate:.3f}" for rate in row["acceptance"][:2])
+
+
+def _verdict(curves: Mapping[str, Sequence[Row]], once: bool) -> str:
+    ranked = [Ranked(SHORT[method], 100 * _gain(curve)) for method, curve in curves.items()]
+    return f"By what tau gains in per cent, {HOW[once]}: {verdict(ranked, 1)}"
 
 
 def _panels(trained: Trained) -> Panels:
@@ -72,5 +84,4 @@ def _curve(trained: Trained, method: str, once: bool) -> list[Row]:
 
 
 def _gain(curve: Sequence[Row]) -> float:
-    first, last = curve[0]["acceptance"][0], curve[-1]["acceptance"][0]
-    return float(last / first - 1)
+    return float(curve[-1]["tau"] / curve[0]["tau"] - 1)
