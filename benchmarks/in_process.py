@@ -25,15 +25,15 @@ GREEDY: Mapping[str, Any] = {"temperature": 0.0}
 class InProcess:
     """A System. Raises what building an engine raises.
 
-    drafter: None: the one that the configuration asks for. ranks: where there are several (`local_ranks`).
+    ranks: where there are several (`local_ranks`). drafter: None: the one that the configuration asks for.
     """
 
     def __init__(
         self,
         config: ServeConfig,
         max_tokens: int,
-        drafter: Drafter | None = None,
         ranks: Ranks | None = None,
+        drafter: Drafter | None = None,
     ) -> None:
         channel = ColocatedChannel(drafter or build_drafter(config))
         self.engine = build_engine(config, channel, incarnation="benchmark", ranks=ranks)

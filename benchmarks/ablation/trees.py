@@ -66,5 +66,5 @@ def tree_config(beam: int, options: Options) -> ServeConfig:
 def _answer(variant: str, beam: int, questions: Questions, options: Options) -> Taus:
     config = tree_config(beam, options)
     drafter = build_network_drafter(config, growth_of(variant, beam))
-    system = InProcess(config, options.max_tokens, drafter)
+    system = InProcess(config, options.max_tokens, drafter=drafter)
     return answer(system, questions, options, f"{variant}, m = {beam * options.depth}")
