@@ -23,10 +23,10 @@ the size, has .687 and .653. That the two would meet with more training is likel
 SCALING: tuple[str, ...] = (
     """\
 **Why** two curves: a head that meets an eighth of the text once also takes an eighth of the steps, and at
-this size steps are what it lacks. With the same number of steps what is left is the worth of different text. It
-raises 0-alpha of both alike, by a sixth; but EAGLE-1 loses that again at the first draft token that follows
-one of its own (1-alpha stays where it was), and EAGLE-3 keeps it. One seed each, and the text is the model's
-own: a curve's bend is not to be read off it.""",
+this size steps are what it lacks. With the same number of steps what is left is the worth of different
+text. It raises 0-alpha of both alike, by a sixth; but EAGLE-1 loses that again at the first draft token
+that follows one of its own (1-alpha stays where it was), and EAGLE-3 keeps it. One seed each, and the text
+is the model's own: a curve's bend is not to be read off it.""",
 )
 ALPHA: tuple[str, ...] = (
     """\
