@@ -14,7 +14,8 @@ from benchmarks.evidence.section import Section
 from benchmarks.report import ALL_TASKS
 from benchmarks.speed.methods import EAGLE3, EAGLE3_LOOKUP, PLAIN, PROMPT_LOOKUP
 
-NAME = "evaluate"
+# One with the same m for all methods, which tau is to be compared at; one with m as the service chooses it.
+REPORTS = ("evaluate", "evaluate_auto")
 COMMAND = "python -m benchmarks evaluate --questions QUESTIONS --temperature 0,1 --out evaluate.json"
 NAMES = {
     PROMPT_LOOKUP: "prompt lookup",
@@ -27,7 +28,8 @@ RANKING = (EAGLE3, EAGLE2, EAGLE1)
 
 
 def section(results: Results, temperature: float) -> Section:
-    report = results.report(NAME)
+    found = [report for name in REPORTS if (report := results.report(name)) is not None]
+    reports = [report for report in found if report.find(temperature=temperature) is not None]
     title = f"Speed-up and tau, temperature {temperature:g}"
     paper = (
         "EAGLE-2, Table 1, and EAGLE-3, Table 1 (bars of them are EAGLE-2's Figures 1 and 2 and EAGLE-3's "
@@ -35,10 +37,13 @@ def section(results: Results, temperature: float) -> Section:
         "the six tasks."
     )
     theirs = _theirs(temperature)
-    if report is None or report.find(temperature=temperature) is None:
+    if not reports:
         return Section(title, paper, COMMAND, (theirs,))
-    body = (theirs, _ours(report, temperature), *_verdicts(report, temperature), *SPEEDUPS)
-    return Section(title, paper, COMMAND, body, report.origin)
+    ours = [
+        text for report in reports for text in (_ours(report, temperature), *_verdicts(report, temperature))
+    ]
+    origin = "; ".join(report.origin for report in reports)
+    return Section(title, paper, COMMAND, (theirs, *ours, *SPEEDUPS), origin)
 
 
 def _theirs(temperature: float) -> str:
@@ -59,14 +64,28 @@ def _ours(report: Report, temperature: float) -> str:
         cells = [speedup_and_tau(row["speedup_vs_plain"], row["tau"]) if row else "" for row in found]
         if method != PLAIN:
             rows.append([NAMES.get(method, LEGEND.get(method, method)), *cells])
-    return table(["ours", *papers.TASKS.values(), "all"], rows)
+    return table([f"ours, {_how_many(report)}", *papers.TASKS.values(), "all"], rows)
+
+
+def _how_many(report: Report) -> str:
+    m = _fixed_m(report)
+    return "m chosen in every step" if m is None else f"m = {m}"
+
+
+def _fixed_m(report: Report) -> str | None:
+    name = "speculation.num_speculative_tokens="
+    fixed = [each.removeprefix(name) for each in report.settings.get("set", ()) if each.startswith(name)]
+    return fixed[-1] if fixed else None
 
 
 def _verdicts(report: Report, temperature: float) -> Iterator[str]:
+    """Of the same m for all: where each chooses its own, what drafts badly hardly drafts."""
+    if _fixed_m(report) is None:
+        return
     for what, name in (("tau", "tau"), ("speed-up", "speedup_vs_plain")):
         ranked = _ranked(report, temperature, name)
         if len(ranked) > 1:
-            yield f"By {what} over all tasks: {verdict(ranked)}"
+            yield f"By {what} over all tasks, {_how_many(report)}: {verdict(ranked)}"
 
 
 def _ranked(report: Report, temperature: float, name: str) -> Sequence[Ranked]:
