@@ -8,6 +8,7 @@ from charts import EXAMPLES, Document, cluster_of, of_kind, render, templates_of
 pytestmark = [pytest.mark.deploy, pytest.mark.parametrize("example", EXAMPLES)]
 
 RAY_PORTS = {6379, 8265, 10001, 52365}
+QUEUE = "https://sqs.eu-central-1.amazonaws.com/111122223333/canopy-drain"
 
 
 def test_pods_can_do_little(example: str) -> None:
@@ -29,13 +30,36 @@ def check_container(security: Document) -> None:
     assert security["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_only_the_head_may_ask_kubernetes(example: str) -> None:
+def test_of_rays_pods_only_the_head_may_ask_kubernetes(example: str) -> None:
     head, *workers = templates_of(render(example))
     assert "automountServiceAccountToken" not in head["spec"]
     assert all(worker["spec"]["automountServiceAccountToken"] is False for worker in workers)
     accounts = {a["metadata"]["name"]: a for a in of_kind(render(example), "ServiceAccount")}
     assert accounts["canopy-head"]["automountServiceAccountToken"] is True
     assert {t["spec"]["serviceAccountName"] for t in templates_of(render(example))} <= set(accounts)
+
+
+def test_the_drainer_may_empty_nodes_and_nothing_else(example: str) -> None:
+    """And run commands only in pods of its own namespace."""
+    drained = render(example, "drainer.enabled=true", f"drainer.queueUrl={QUEUE}")
+    pod = the(drained, "Deployment", "canopy-drainer")["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    check_container(pod["containers"][0]["securityContext"])
+    assert pod["serviceAccountName"] == "canopy-drainer"
+    assert allowed(the(drained, "ClusterRole", "canopy-canopy-drainer")) == {
+        ("nodes", "get list patch"),
+        ("pods", "list"),
+        ("pods/eviction", "create"),
+    }
+    assert allowed(the(drained, "Role", "canopy-drainer")) == {("pods/exec", "get create")}
+    for kind in ("ClusterRoleBinding", "RoleBinding"):
+        (binding,) = of_kind(drained, kind)
+        account = {"kind": "ServiceAccount", "name": "canopy-drainer", "namespace": "canopy"}
+        assert binding["subjects"] == [account]
+
+
+def allowed(role: Document) -> set[tuple[str, str]]:
+    return {(kind, " ".join(rule["verbs"])) for rule in role["rules"] for kind in rule["resources"]}
 
 
 def test_everything_is_denied_that_no_policy_allows(example: str) -> None:

@@ -6,7 +6,17 @@ import json
 
 import pytest
 import yaml
-from charts import CHART, NODES, groups_of, of_kind, render, template, the
+from charts import (
+    CHART,
+    NODES,
+    cluster_of,
+    groups_of,
+    of_kind,
+    render,
+    serve_config_of,
+    template,
+    the,
+)
 
 pytestmark = pytest.mark.deploy
 
@@ -63,6 +73,8 @@ KEYS = "apiKeys.existingSecret="
             ["networkPolicy.redisCidrs=null"],
             "networkPolicy.redisCidrs says where redis.address is",
         ),
+        ("70b-tp4", ["drainer.queueUrl="], "drainer.queueUrl names the queue of interruptions"),
+        ("70b-tp4", ["drainer.queueUrl=canopy-drain"], "does not match pattern"),
     ],
 )
 def test_refused(example: str, values: list[str], message: str) -> None:
@@ -76,6 +88,15 @@ def test_a_second_release_with_a_newer_chart_leaves_the_ray_cluster_alone() -> N
     for group in groups_of(render("one-gpu")):
         labels = group["template"]["metadata"]["labels"]
         assert not {"helm.sh/chart", "app.kubernetes.io/version"} & set(labels)
+
+
+def test_other_settings_take_another_ray_cluster_and_other_numbers_of_replicas_do_not() -> None:
+    """KubeRay goes by the cluster's spec, and applies a Serve config that changes alone where it runs."""
+    running = cluster_of(render("one-gpu"))
+    assert cluster_of(render("one-gpu", "settings.model=s3://models/other")) != running
+    scaled = render("one-gpu", "autoscaling.routers.max=4", "replicaShutdownSeconds=30")
+    assert cluster_of(scaled) == running
+    assert serve_config_of(scaled) != serve_config_of(render("one-gpu"))
 
 
 def test_a_budget_only_where_another_replica_is_left() -> None:
@@ -154,6 +175,23 @@ def test_pools_of_nodes_fit_the_pods() -> None:
     for node_class in of_kind(nodes, "EC2NodeClass"):
         assert node_class["spec"]["metadataOptions"]["httpTokens"] == "required"
         assert all(volume["ebs"]["encrypted"] for volume in node_class["spec"]["blockDeviceMappings"])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["cluster.nodeRole="], ["cluster.instanceProfile=canopy-node"]],
+    ids=["neither", "both"],
+)
+def test_nodes_have_a_role_or_an_instance_profile(values: list[str]) -> None:
+    done = template("8b", *values, chart=NODES)
+    assert done.returncode != 0
+    assert "name one of cluster.nodeRole and cluster.instanceProfile, and not both" in done.stderr
+
+
+def test_only_who_wants_the_drainer_has_it() -> None:
+    plain = render("one-gpu")
+    assert not [d for kind in ("Deployment", "ClusterRole", "Role") for d in of_kind(plain, kind)]
+    assert "canopy-drainer" not in {a["metadata"]["name"] for a in of_kind(plain, "ServiceAccount")}
 
 
 @pytest.mark.parametrize("pool", ["canopy-gpu-stable", "canopy-gpu-spot", "canopy-gpu-fallback"])

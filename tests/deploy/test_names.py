@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,19 @@ def test_the_image_calls_what_there_is() -> None:
     assert "run" in serve.commands
     for module in re.findall(r"python -m (serving[\w.]*)", text):
         assert importlib.util.find_spec(f"{module}.__main__")
+
+
+@pytest.mark.deploy
+def test_the_drainer_calls_what_there_is() -> None:
+    deployment = the(render("70b-tp4", "drainer.ignoreRebalance=true"), "Deployment", "canopy-drainer")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    python, *command, _queue, flag = container["command"]
+    done = subprocess.run([sys.executable, *command, "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert python == "python"
+    assert done.returncode == 0, done.stderr
+    assert "QUEUE" in done.stdout.upper()
+    assert f"{flag} " in done.stdout
+    assert "COPY deploy deploy" in (ROOT / "deploy" / "Dockerfile").read_text()
 
 
 def test_every_alarm_is_shown_to_fire_and_to_stay_quiet() -> None:

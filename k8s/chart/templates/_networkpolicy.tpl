@@ -17,3 +17,8 @@ spec:
 {{- define "canopy.namespace" -}}
 namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ . }}}}
 {{- end }}
+{{- define "canopy.apiServerPorts" -}}
+{{- range .Values.networkPolicy.apiServerPorts }}
+- {port: {{ . }}}
+{{- end }}
+{{- end }}

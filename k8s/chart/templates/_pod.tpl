@@ -12,8 +12,16 @@ metadata:
     {{- include "canopy.podLabels" $root | nindent 4 }}
     canopy-role: {{ .role }}
     canopy-group: {{ .name }}
-  {{- if $group.doNotDisrupt }}
-  annotations: {karpenter.sh/do-not-disrupt: "true"}
+  {{- if or $group.doNotDisrupt (not $worker) }}
+  annotations:
+    {{- if $group.doNotDisrupt }}
+    karpenter.sh/do-not-disrupt: "true"
+    {{- end }}
+    {{- if not $worker }}
+    # KubeRay brings up a new Ray cluster when a pod's template changes, not for a change of the Serve config alone: that
+    # one is applied to the running cluster, whose verifiers would then be of two models for a while.
+    canopy-settings: {{ include "canopy.settings" $root | sha256sum }}
+    {{- end }}
   {{- end }}
 spec:
   serviceAccountName: {{ $root.Release.Name }}-{{ .role }}
@@ -28,13 +36,7 @@ spec:
   {{- with $root.Values.image.pullSecrets }}
   imagePullSecrets: {{- toYaml . | nindent 4 }}
   {{- end }}
-  securityContext:
-    runAsNonRoot: true
-    runAsUser: 1000
-    runAsGroup: 1000
-    fsGroup: 1000
-    fsGroupChangePolicy: OnRootMismatch
-    seccompProfile: {type: RuntimeDefault}
+  securityContext: {{- include "canopy.podSecurity" . | nindent 4 }}
   {{- with $group.nodeSelector }}
   nodeSelector: {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -123,6 +125,15 @@ spec:
     - name: api-keys
       secret: {secretName: {{ include "canopy.keysSecret" $root }}, defaultMode: 0440}
     {{- end }}
+{{- end }}
+
+{{- define "canopy.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 1000
+runAsGroup: 1000
+fsGroup: 1000
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
 {{- define "canopy.containerSecurity" -}}
