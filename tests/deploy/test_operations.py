@@ -51,7 +51,7 @@ def test_alarms_of_the_page_are_the_charts() -> None:
 def rows_of(title: str) -> list[list[str]]:
     """Cells of the tables below a heading, without their heads."""
     lines = [line for line in section(title).splitlines() if line.startswith("| ")]
-    return [line.strip("| ").split(" | ") for line in lines[1:]]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
 
 
 def test_every_panel_of_the_dashboard_is_explained() -> None:
