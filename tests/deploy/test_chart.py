@@ -8,7 +8,7 @@ from charts import EXAMPLES, Document, groups_of, render, serve_config_of, templ
 from serving.config import ServeConfig
 from serving.replicas.workers import FRONT_CPUS, ROLE_LABEL, drafter_bundle, verifier_bundle
 
-pytestmark = [pytest.mark.deploy, pytest.mark.parametrize("example", EXAMPLES)]
+pytestmark = pytest.mark.parametrize("example", EXAMPLES)
 
 SPOT_NOTICE_S = 120
 

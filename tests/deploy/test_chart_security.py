@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from charts import EXAMPLES, Document, cluster_of, of_kind, render, templates_of, the
 
-pytestmark = [pytest.mark.deploy, pytest.mark.parametrize("example", EXAMPLES)]
+pytestmark = pytest.mark.parametrize("example", EXAMPLES)
 
 RAY_PORTS = {6379, 8265, 10001, 52365}
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/111122223333/canopy-drain"

@@ -18,8 +18,6 @@ from charts import (
     the,
 )
 
-pytestmark = pytest.mark.deploy
-
 KEYS = "apiKeys.existingSecret="
 
 

@@ -16,7 +16,7 @@ import yaml
 from charts import CHART, ROOT, render, serve_config_of
 from metric_names import RAY, service_metrics
 
-pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.ray]
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 
 @pytest.fixture(scope="module")

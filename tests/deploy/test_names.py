@@ -63,7 +63,6 @@ def test_rays_variables_exist() -> None:
     assert not {name for name in named if f'"{name}"' not in code}
 
 
-@pytest.mark.deploy
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_flags_of_ray_start_exist(example: str) -> None:
     flags = {option for parameter in start.params for option in parameter.opts}
@@ -72,7 +71,6 @@ def test_flags_of_ray_start_exist(example: str) -> None:
         assert {f"--{name}" for name in group["rayStartParams"]} <= flags
 
 
-@pytest.mark.deploy
 def test_paths_of_probes_exist() -> None:
     """Ray's own three are asked by test_cluster.py."""
     rays = {"/-/healthz", "/api/gcs_healthz", "/api/local_raylet_healthz"}
@@ -105,7 +103,6 @@ def test_the_image_calls_what_there_is() -> None:
         assert importlib.util.find_spec(f"{module}.__main__")
 
 
-@pytest.mark.deploy
 def test_the_drainer_calls_what_there_is() -> None:
     deployment = the(render("70b-tp4", "drainer.ignoreRebalance=true"), "Deployment", "canopy-drainer")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]

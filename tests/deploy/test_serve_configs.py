@@ -42,7 +42,6 @@ def test_an_example_of_the_chart_has_the_same_settings(name: str) -> None:
     assert settings == example
 
 
-@pytest.mark.deploy
 def test_the_config_for_eks_is_what_the_chart_renders() -> None:
     assert load(ROOT / "deploy" / "eks.yaml") == serve_config_of(render("70b-tp4"))
 
@@ -54,7 +53,6 @@ def test_every_deployment_that_is_named_exists(path: Path) -> None:
     assert named <= {Router.name, Verifier.name, DrafterPool.name}
 
 
-@pytest.mark.deploy
 def test_serve_build_writes_a_config_of_the_same_form(tmp_path: Path) -> None:
     built = tmp_path / "built.yaml"
     command = [sys.executable, "-m", "ray.serve.scripts", "build", "serving.app:graph", "-o", str(built)]

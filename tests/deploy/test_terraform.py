@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from charts import NODES, ROOT, of_kind, render, the
 
 STACK = ROOT / "terraform" / "stacks" / "large"
-
-pytestmark = pytest.mark.deploy
 
 
 def default_of(variable: str) -> str:
