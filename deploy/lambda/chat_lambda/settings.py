@@ -27,7 +27,7 @@ class Settings:
             model_id=_text(environ, "CANOPY_MODEL_ID"),
             cache_table=_text(environ, "CANOPY_CACHE_TABLE"),
             cache_ttl_s=_count(environ, "CANOPY_CACHE_TTL_S"),
-            api_keys_secret=_text(environ, "ROLLOUT_API_KEYS_SECRET"),
+            api_keys_secret=_text(environ, "CANOPY_API_KEYS_SECRET"),
             max_prompt_tokens=_count(environ, "CANOPY_MAX_PROMPT_TOKENS"),
             forbidden_patterns=_patterns(environ, "CANOPY_FORBIDDEN_PATTERNS"),
             allowed_origins=_texts(environ, "CANOPY_ALLOWED_ORIGINS"),
