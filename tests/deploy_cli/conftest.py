@@ -6,24 +6,22 @@ from typing import Any
 
 import boto3
 import pytest
-from aws_server import BUCKET, CommandLine, point_at
+from aws_server import BUCKET, CommandLine
 from fake_kubernetes import FakeKubernetes
-from moto.server import ThreadedMotoServer
+from loopback_aws import aws_server, point_at
 
 
 @pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with aws_server() as url:
+        yield url
 
 
 @pytest.fixture
 def aws(endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """An empty AWS which this process is configured for; its address."""
     point_at(endpoint, monkeypatch, tmp_path)
+    monkeypatch.setenv("CANOPY_CACHE_DIR", str(tmp_path / "cache"))
     return endpoint
 
 

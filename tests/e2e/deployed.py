@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,6 +46,16 @@ class Deployed:
 
     def _handle(self, deployment: str) -> Any:
         return serve.get_deployment_handle(deployment, self.name)
+
+
+async def text_while(service: Deployed, request: dict[str, Any], pid: int, how: signal.Signals) -> str:
+    """The whole text of a streamed completion; process `pid` is sent a signal when it has begun."""
+    text = ""
+    async for chunk in await service.async_client().completions.create(**request, stream=True):
+        if not text:
+            os.kill(pid, how)
+        text += chunk.choices[0].text
+    return text
 
 
 def deploy(port: int, name: str, settings: dict[str, Any]) -> Deployed:

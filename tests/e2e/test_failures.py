@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from deployed import Deployed, eventually, replicas_of
+from deployed import Deployed, eventually, replicas_of, text_while
 
 pytestmark = pytest.mark.ray
 
@@ -39,13 +39,7 @@ def test_a_client_that_leaves_without_streaming_frees_all_choices(tiny: Deployed
 async def test_a_drafter_killed_on_the_way_changes_nothing(tiny: Deployed) -> None:
     expected = tiny.client().completions.create(**LONG).choices[0].text
     drafter = await asyncio.to_thread(tiny.drafter_pid)
-    stream = await tiny.async_client().completions.create(**LONG, stream=True)
-    text = ""
-    async for chunk in stream:
-        if not text:
-            os.kill(drafter, signal.SIGKILL)
-        text += chunk.choices[0].text
-    assert text == expected
+    assert await text_while(tiny, LONG, drafter, signal.SIGKILL) == expected
     await asyncio.to_thread(eventually, lambda: draft_tokens(tiny) > 0)
     await asyncio.to_thread(tiny.wait_until_idle)
 
@@ -59,27 +53,17 @@ def draft_tokens(service: Deployed) -> int:
     return int(answer.model_extra["speculation"]["draft_tokens"])
 
 
-async def text_while(service: Deployed, pid: int, how: signal.Signals) -> str:
-    """The whole text of a stream; process `pid` is sent a signal when it has begun."""
-    text = ""
-    async for chunk in await service.async_client().completions.create(**LONG, stream=True):
-        if not text:
-            os.kill(pid, how)
-        text += chunk.choices[0].text
-    return text
-
-
 async def test_a_stream_outlives_a_killed_engine(tiny: Deployed) -> None:
     expected = tiny.client().completions.create(**LONG).choices[0].text
     engine = (await asyncio.to_thread(tiny.stats))["pid"]
-    assert await text_while(tiny, engine, signal.SIGKILL) == expected
+    assert await text_while(tiny, LONG, engine, signal.SIGKILL) == expected
     await asyncio.to_thread(tiny.wait_until_idle)
 
 
 async def test_a_stream_outlives_a_killed_front(tiny: Deployed) -> None:
     expected = tiny.client().completions.create(**LONG).choices[0].text
     (front,) = (pid for pid, title in replicas_of("tiny").items() if title == "Verifier")
-    assert await text_while(tiny, front, signal.SIGKILL) == expected
+    assert await text_while(tiny, LONG, front, signal.SIGKILL) == expected
     await asyncio.to_thread(tiny.wait_until_idle)
 
 
@@ -101,6 +85,6 @@ async def test_a_request_without_a_stream_outlives_a_killed_engine(tiny: Deploye
 async def test_an_engine_that_hangs_is_replaced(tiny: Deployed) -> None:
     expected = tiny.client().completions.create(**LONG).choices[0].text
     engine = (await asyncio.to_thread(tiny.stats))["pid"]
-    assert await text_while(tiny, engine, signal.SIGSTOP) == expected
+    assert await text_while(tiny, LONG, engine, signal.SIGSTOP) == expected
     assert not psutil.pid_exists(engine)
     await asyncio.to_thread(tiny.wait_until_idle)

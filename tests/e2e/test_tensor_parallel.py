@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from deployed import Deployed, deploy, eventually, replicas_of
+from deployed import Deployed, deploy, eventually, replicas_of, text_while
 from ray import serve
 
 pytestmark = pytest.mark.ray
@@ -44,16 +44,6 @@ async def undisturbed(service: Deployed) -> str:
     return answer.choices[0].text
 
 
-async def disturbed(service: Deployed, pid: int, how: signal.Signals) -> str:
-    """The whole text of a stream; process `pid` is sent a signal when it has begun."""
-    text = ""
-    async for chunk in await service.async_client().completions.create(**LONG, stream=True):
-        if not text:
-            os.kill(pid, how)
-        text += chunk.choices[0].text
-    return text
-
-
 async def pids(service: Deployed) -> list[int]:
     """Of rank 0 and rank 1."""
     stats = await asyncio.to_thread(service.stats)
@@ -70,7 +60,7 @@ async def assert_replaced(service: Deployed, before: list[int]) -> None:
 async def test_a_stream_outlives_a_killed_rank(ranks: Deployed) -> None:
     expected, before = await undisturbed(ranks), await pids(ranks)
     assert len(before) == 2
-    assert await disturbed(ranks, before[1], signal.SIGKILL) == expected
+    assert await text_while(ranks, LONG, before[1], signal.SIGKILL) == expected
     await assert_replaced(ranks, before)
 
 
@@ -81,7 +71,7 @@ async def test_a_stream_outlives_a_rank_however_it_fails(
 ) -> None:
     """One that hangs is found by the watchdog."""
     expected, before = await undisturbed(ranks), await pids(ranks)
-    assert await disturbed(ranks, before[rank], how) == expected
+    assert await text_while(ranks, LONG, before[rank], how) == expected
     await assert_replaced(ranks, before)
 
 
@@ -89,7 +79,7 @@ async def test_a_stream_outlives_a_rank_however_it_fails(
 async def test_ranks_end_with_their_front(ranks: Deployed) -> None:
     expected, before = await undisturbed(ranks), await pids(ranks)
     (front,) = (pid for pid, title in replicas_of("ranks").items() if title == "Verifier")
-    assert await disturbed(ranks, front, signal.SIGKILL) == expected
+    assert await text_while(ranks, LONG, front, signal.SIGKILL) == expected
     await assert_replaced(ranks, before)
 
 

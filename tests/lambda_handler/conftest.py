@@ -18,7 +18,7 @@ import bedrock as bedrock_api
 import boto3
 import gateway as gateway_api
 import pytest
-from moto.server import ThreadedMotoServer
+from loopback_aws import aws_server
 
 FUNCTION = Path(__file__).parents[2] / "deploy/lambda"
 MODEL = "amazon.nova-micro-v1:0"
@@ -41,11 +41,8 @@ def running(server: ThreadingHTTPServer) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def aws() -> Iterator[str]:
     """DynamoDB and Secrets Manager."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with aws_server() as url:
+        yield url
 
 
 @pytest.fixture
