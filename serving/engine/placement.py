@@ -20,6 +20,7 @@ from serving.engine.attention.base import AttentionBackend
 from serving.engine.attention.native import NativeAttention
 from serving.engine.attention.torch_backend import RowInvariantAttention, TorchAttention
 from serving.errors import ConfigError
+from serving.kernels.ahead import LEAST_FOR_SPEED
 from serving.kernels.build import BuildError, cpu_features
 from serving.kernels.native import DTYPES, LANES, Kernels
 from serving.models.architecture import Architecture
@@ -109,6 +110,8 @@ def _kernels(
     if config.engine.attention_backend == "torch":
         return None
     reason = _no_native(architecture, device, dtype)
+    if config.engine.attention_backend == "auto":
+        reason = reason or _slow_native()
     if reason is not None:
         return reason
     try:
@@ -133,6 +136,13 @@ def _no_native(a: Architecture, device: torch.device, dtype: torch.dtype) -> str
         return f"the kernels do not do {dtype_name(dtype)}"
     if any(size % LANES for size in (a.hidden_size, a.intermediate_size, a.head_dim)) or a.head_dim > 512:
         return f"hidden size, MLP size and head_dim must be multiples of {LANES} (head_dim at most 512)"
+    return None
+
+
+def _slow_native() -> str | None:
+    """Why plain torch is faster than the CPU kernels on this machine; None if it is not, or not known."""
+    if platform.machine() == "x86_64" and not set(cpu_features().split()) >= LEAST_FOR_SPEED:
+        return "this processor has no AVX-512, without which torch is faster"
     return None
 
 

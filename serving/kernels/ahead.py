@@ -36,6 +36,8 @@ LEVELS = (
     Level("x86-64-v4-bf16", ("-march=x86-64-v4", "-mavx512bf16"), _V4 | {"avx512_bf16"}),
     Level("x86-64-v4", ("-march=x86-64-v4",), _V4),
 )
+LEAST_FOR_SPEED = LEVELS[-1].needs
+"""What an x86 processor must be able to do for the kernels to be faster than torch."""
 
 
 def build_ahead(folder: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ from tiny_models import SMALL, config_for, save_tiny, tiny_model
 from tiny_tokenizers import byte_level
 
 from serving.config import ServeConfig
+from serving.engine import placement
 from serving.engine.attention.native import NativeAttention
 from serving.engine.attention.torch_backend import RowInvariantAttention, TorchAttention
 from serving.engine.build import build_engine
 from serving.engine.engine import Engine
 from serving.engine.placement import choose_placement
 from serving.errors import ConfigError, ModelLoadError
+from serving.kernels.ahead import LEAST_FOR_SPEED
 from serving.models.architecture import Architecture
 from serving.models.linear import NativeLinearOps, RowInvariantLinearOps, TorchLinearOps
 
@@ -37,10 +40,25 @@ def is_native(engine: Engine) -> bool:
 # ---- what is chosen ----
 
 
-def test_the_kernels_are_used_where_they_can_be(llama: Path) -> None:
+def processor(monkeypatch: pytest.MonkeyPatch, *features: str) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(placement, "cpu_features", lambda: " ".join(("flags", ":", *features)))
+
+
+def test_the_kernels_are_used_where_they_can_be(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    processor(monkeypatch, *LEAST_FOR_SPEED)
     assert is_native(build(llama))
     assert is_native(build(llama, "bfloat16", attention_backend="native"))
     assert not is_native(build(llama, attention_backend="torch"))
+
+
+def test_without_avx512_they_are_used_only_by_name(
+    llama: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    processor(monkeypatch, *LEAST_FOR_SPEED - {"avx512f"})
+    assert not is_native(build(llama))
+    assert "running without CPU kernels: this processor has no AVX-512" in caplog.text
+    assert is_native(build(llama, attention_backend="native"))
 
 
 def test_deterministic_chooses_among_torchs_ways_and_leaves_the_kernels(llama: Path) -> None:
