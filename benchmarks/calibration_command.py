@@ -27,7 +27,12 @@ def add_command(commands: Any) -> None:
     add("--limit", type=int, default=8, help="questions per task")
     add("--max-tokens", type=int, default=128, help="new tokens per answer")
     add("--temperatures", type=float, nargs="+", default=[0.0, 1.0])
-    add("--concurrency", type=int, default=8, help="requests at once")
+    add(
+        "--concurrency",
+        type=int,
+        default=1,
+        help="requests at once (with many, mode auto drafts little)",
+    )
     add("--model", default="default", help="as in the service's settings")
     add("--set", nargs="+", default=(), metavar="KEY=VALUE", help="settings of the engine, as of `serve run`")
     add("--json", type=Path, metavar="PATH", help="write rows there")

@@ -73,7 +73,26 @@ class Diagram:
         axes.set_ylim(0, 1)
 
 
-def draw(panels: Sequence[Bars | Lines | Diagram], path: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """series[name][i] is the value at i; something changes at each of `changes`."""
+
+    title: str
+    across: str
+    unit: str
+    series: Mapping[str, Sequence[float]]
+    changes: Sequence[int]
+
+    def draw(self, axes: Any) -> None:
+        for place in self.changes:
+            axes.axvline(place, color="gray", linestyle="--", linewidth=1)
+        for name, values in self.series.items():
+            axes.plot(values, label=name)
+        axes.set_xlabel(self.across)
+        axes.set_ylim(bottom=0)
+
+
+def draw(panels: Sequence[Bars | Lines | Diagram | Trace], path: Path) -> None:
     """The file's ending chooses the format (png, svg, pdf). The same panels give the same file."""
     mpl.rcParams.update({"svg.hashsalt": "canopy", "svg.fonttype": "none"})
     width, height = PANEL_INCHES

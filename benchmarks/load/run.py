@@ -1,4 +1,4 @@
-"""Throughput against load for every way to choose m, on one engine, by turns."""
+"""Throughput, or latency, against load for every way to choose m, on one engine, by turns."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _row(load: Load, name: str, records: Mapping[str, Sequence[Record]]) -> Row:
     special = {
         "load": load.name,
         "rate": load.rate,
-        "ratio_to_plain": _ratio(mine, plain)._asdict(),
+        "ratio_to_plain": _ratio(load, mine, plain)._asdict(),
         "latency_s": median(median(record.latencies_s) for record in mine),
         "m": _mean([step.draft_tokens / step.decoding for step in steps]),
         "share_at_0": _mean([float(not step.draft_tokens) for step in steps]),
@@ -131,7 +131,7 @@ def _row(load: Load, name: str, records: Mapping[str, Sequence[Record]]) -> Row:
         "differing_answers": differ,
     }
     if name == AUTO:
-        special["ratio_to_best"] = _against_best(records)
+        special["ratio_to_best"] = _against_best(load, records)
     total = sum(len(record.outputs) for record in mine)
     return Row(
         "load",
@@ -139,23 +139,31 @@ def _row(load: Load, name: str, records: Mapping[str, Sequence[Record]]) -> Row:
         name,
         load.concurrency,
         tokens_per_s=median(record.tokens_per_s for record in mine),
-        speedup_vs_plain=_ratio(mine, plain).value,
+        speedup_vs_plain=_ratio(load, mine, plain).value,
         identical=1 - differ / total,
         special=special,
     )
 
 
-def _ratio(mine: Sequence[Record], others: Sequence[Record]) -> Estimate:
-    return paired_ratio([r.tokens_per_s for r in mine], [r.tokens_per_s for r in others])
+def _ratio(load: Load, mine: Sequence[Record], others: Sequence[Record]) -> Estimate:
+    return paired_ratio(_speeds(load, mine), _speeds(load, others))
 
 
-def _against_best(records: Mapping[str, Sequence[Record]]) -> dict[str, object]:
+def _speeds(load: Load, records: Sequence[Record]) -> list[float]:
+    """Tokens per second where clients wait for their answers. Arrivals that do not wait decide how many there
+    are to say: then, answers per second that a request waits."""
+    if load.rate is None:
+        return [record.tokens_per_s for record in records]
+    return [1 / median(record.latencies_s) for record in records]
+
+
+def _against_best(load: Load, records: Mapping[str, Sequence[Record]]) -> dict[str, object]:
     """The best of the others, chosen on every second repeat, is compared on the rest: what was chosen for its
     luck has to do without."""
     others = [name for name in records if name != AUTO]
-    best = max(others, key=lambda name: median(r.tokens_per_s for r in records[name][::2]))
+    best = max(others, key=lambda name: median(_speeds(load, records[name][::2])))
     rest = 1 if len(records[AUTO]) > 1 else 0
-    return {"best": best, **_ratio(records[AUTO][rest::2], records[best][rest::2])._asdict()}
+    return {"best": best, **_ratio(load, records[AUTO][rest::2], records[best][rest::2])._asdict()}
 
 
 def _time_error(steps: Sequence[StepReport]) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
+from statistics import fmean, median
 from typing import NamedTuple
 
 from benchmarks.load.drive import Driver, Work
@@ -13,17 +13,23 @@ from serving.types import GenerationRequest
 
 CROWD = 64
 STEPS = 60
+TEXTS = 8
 WINDOW = 5  # steps
 TOLERANCE = 0.5  # draft tokens per sequence
 LONG = 1024
 
 
 def settle(driver: Driver, works: Sequence[Work]) -> list[Row]:
-    """Rows of the phases 1 -> CROWD -> 1 sequences, and of easy -> hard -> easy traffic with 4 of them."""
-    return _change_of_load(driver, works) + _change_of_traffic(driver, works)
+    """Rows of the phases 1 -> CROWD -> 1 sequences, and of easy -> hard -> easy traffic with one of them."""
+    rows = []
+    for change, trace_of in CHANGES.items():
+        traces = [trace_of(driver, [*works[i:], *works[:i]]) for i in range(TEXTS)]
+        rows += [_row(change, phase, [trace[phase] for trace in traces]) for phase in traces[0]]
+    return rows
 
 
-def _change_of_load(driver: Driver, works: Sequence[Work]) -> list[Row]:
+def _change_of_load(driver: Driver, works: Sequence[Work]) -> dict[str, list[float]]:
+    """m of every phase's steps."""
     crowd = [f"crowd{i}" for i in range(CROWD - 1)]
     _add(driver, "alone", works[0])
     phases = {"1 sequence": _steps(driver)}
@@ -36,22 +42,20 @@ def _change_of_load(driver: Driver, works: Sequence[Work]) -> list[Row]:
         driver.engine.abort(name)
     phases["1 sequence again"] = _steps(driver)
     _end(driver, ["alone"])
-    return [_row(name, ms) for name, ms in phases.items()]
+    return phases
 
 
-def _change_of_traffic(driver: Driver, works: Sequence[Work]) -> list[Row]:
-    """Greedy answers to the questions, then noise: tokens drawn at temperature 2 of the same model."""
-    rows = []
+def _change_of_traffic(driver: Driver, works: Sequence[Work]) -> dict[str, list[float]]:
+    """A greedy answer to a question, then noise: tokens drawn at temperature 2 of the same model."""
+    phases = {}
     for phase, temperature in (("easy text", 0.0), ("noise", 2.0), ("easy text again", 0.0)):
-        names = [f"{phase}{i}" for i in range(4)]
-        for place, name in enumerate(names):
-            work = works[place % len(works)]
-            _add(driver, name, Work(work.prompt, replace(work.params, temperature=temperature)))
-        while driver.engine.last_report.decoding < len(names):
-            driver.engine.step()
-        rows.append(_row(phase, _steps(driver)))
-        _end(driver, names)
-    return rows
+        _add(driver, phase, Work(works[0].prompt, replace(works[0].params, temperature=temperature)))
+        phases[phase] = _steps(driver)
+        _end(driver, [phase])
+    return phases
+
+
+CHANGES = {f"1, {CROWD}, 1 sequences": _change_of_load, "easy text, noise, easy text": _change_of_traffic}
 
 
 def _add(driver: Driver, name: str, work: Work) -> None:
@@ -96,5 +100,8 @@ def settled(ms: Sequence[float]) -> Settled:
     return Settled(final, early[-1] + 1 if early else 0, len(away) - len(early))
 
 
-def _row(phase: str, ms: list[float]) -> Row:
-    return Row("settle", ALL_TASKS, "auto", 0, special={"phase": phase, "m": ms, **settled(ms)._asdict()})
+def _row(change: str, phase: str, traces: Sequence[Sequence[float]]) -> Row:
+    """traces: m of each text's steps. Their mean shows the controller; one text's m follows the text."""
+    ms = [fmean(step) for step in zip(*traces, strict=True)]
+    special = {"change": change, "phase": phase, "texts": len(traces), "m": ms, **settled(ms)._asdict()}
+    return Row("settle", ALL_TASKS, "auto", 0, special=special)

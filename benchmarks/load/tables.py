@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figure import Lines, draw
+from benchmarks.figure import Lines, Trace, draw
 from benchmarks.report import Row
 from benchmarks.table import number, percent, render
 
@@ -25,7 +26,7 @@ def print_tables(rows: Sequence[Row]) -> None:
         "tokens",
         "identical",
     ]
-    title = "Throughput; m per sequence and step; errors of predicted step time and tokens"
+    title = "Throughput (open loop: ratios of 1 / latency); m; errors of predicted step time and tokens"
     print(render(title, header, [_line(row) for row in loads]))
     settled = [row.special for row in rows if row.section == "settle"]
     if settled:
@@ -74,7 +75,21 @@ def chart(rows: Sequence[Row], path: Path) -> None:
         Lines("throughput / plain decoding", "ratio of tokens per second", series("ratio"), log_x=True),
         Lines("draft tokens verified", "m per sequence and step", series("m"), log_x=True),
     ]
-    draw(panels, path)
+    draw([*panels, *_traces(rows)], path)
+
+
+def _traces(rows: Sequence[Row]) -> list[Trace]:
+    """m through both changes, if they were traced."""
+    changes: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.section == "settle":
+            changes.setdefault(row.special["change"], []).append(row)
+    if not changes:
+        return []
+    lengths = [len(row.special["m"]) for row in next(iter(changes.values()))]
+    series = {change: [m for row in phases for m in row.special["m"]] for change, phases in changes.items()}
+    title = f"m after changes (mean of {rows[-1].special['texts']} texts)"
+    return [Trace(title, "step", "m per sequence", series, list(accumulate(lengths))[:-1])]
 
 
 def _value(row: Row, name: str) -> float:
