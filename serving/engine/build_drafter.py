@@ -13,7 +13,7 @@ from serving.engine.attention.base import kv_bytes_per_token
 from serving.engine.blocks import BlockManager
 from serving.engine.draft_network import DraftNetwork, Feeding, feed_pairs, feed_tokens
 from serving.engine.draft_sequences import DraftSequences
-from serving.engine.head import HeadFiles, drafting_fingerprint, uses_features
+from serving.engine.head import BORROWED, HeadFiles, drafting_fingerprint, uses_features
 from serving.engine.head_drafter import HeadDrafter
 from serving.engine.placement import Placement, choose_placement
 from serving.errors import ModelLoadError
@@ -39,8 +39,9 @@ def build_network_drafter(config: ServeConfig, growth: Growth | None = None) -> 
     growth: of its trees; None: as the configuration says.
     """
     growth = growth or _growth(config.speculation)
-    target_folder = resolve(config.model, config.cache_dir)
-    if uses_features(config.speculation):
+    borrows = uses_features(config.speculation)
+    target_folder = resolve(config.model, config.cache_dir, BORROWED if borrows else ())
+    if borrows:
         files = HeadFiles.find(config, target_folder)
         return _drafter(config, _load_head(config, files), files.target, growth)
     target = Architecture.from_folder(target_folder)
@@ -136,6 +137,7 @@ class _Borrowed:
 
     @classmethod
     def open(cls, folder: Path, target: Architecture) -> _Borrowed:
-        weights = Weights.open(folder)
-        embedding = weights.get("model.embed_tokens.weight")
-        return cls(embedding, embedding if target.tie_word_embeddings else weights.get("lm_head.weight"))
+        embed_tokens, lm_head = BORROWED
+        weights = Weights.open(folder, BORROWED)
+        embedding = weights.get(embed_tokens)
+        return cls(embedding, embedding if target.tie_word_embeddings else weights.get(lm_head))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,10 @@ from serving.models.heads.fusion import Eagle3Fusion, Fusion, LastFeature
 from serving.models.heads.weights import HeadWeights
 from serving.models.sources import resolve_head
 from serving.models.tokenizers import check_same_tokens
-from serving.models.weights import Weights
+from serving.models.weights import Weights, files_with, read_weight_map
+
+# What a head uses of its target's weights; only heads of EAGLE-1 and 2 use the second.
+BORROWED = ("model.embed_tokens.weight", "lm_head.weight")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class HeadFiles:
     @property
     def fingerprint(self) -> str:
         """Of head and target. Not of a dtype: each side chooses its own, and features are converted."""
-        return fingerprint(self.folder, "") + fingerprint(self.target_folder, "")
+        return fingerprint(self.folder, "") + drafting_fingerprint(self.target_folder, BORROWED)
 
     def weights(self, placement: Placement) -> HeadWeights:
         return HeadWeights.open(self.folder, self.config, placement.dtype, placement.device)
@@ -56,9 +60,11 @@ def uses_features(speculation: SpeculationConfig) -> bool:
     return speculation.method in ("eagle3", "eagle")
 
 
-def drafting_fingerprint(target_folder: Path) -> str:
-    """What a drafter that needs no features must have been built for."""
-    return fingerprint(target_folder, "")
+def drafting_fingerprint(target_folder: Path, tensors: Collection[str] = ()) -> str:
+    """The target that a drafter must have been built for, by the files which drafters of it have: the index,
+    and those that hold the tensors."""
+    files = files_with(read_weight_map(target_folder), tensors)
+    return fingerprint(target_folder, "", files)
 
 
 def build_features(files: HeadFiles, placement: Placement, num_slots: int) -> FeatureCache:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,9 +68,10 @@ def read_tokenizer(folder: Path) -> TokenizerFiles:
     )
 
 
-def fingerprint(folder: Path, dtype: str) -> str:
+def fingerprint(folder: Path, dtype: str, weight_files: Collection[str] | None = None) -> str:
     """16 hexadecimal digits: equal where replicas may continue each other's requests.
 
+    weight_files: names of those that count; None: all.
     Covers configuration and tokenizer whole, and of each weight file the size and 64 evenly spaced samples
     of 4 KiB (its header first): hashing tens of gigabytes would delay every start, and another training run
     moves every tensor.
@@ -78,6 +80,8 @@ def fingerprint(folder: Path, dtype: str) -> str:
     for file in (folder / "config.json", folder / "tokenizer.json"):
         digest.update(file.read_bytes() if file.exists() else b"")
     for file in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
+        if weight_files is not None and file.name not in weight_files:
+            continue
         size = file.stat().st_size
         digest.update(f"{file.name}/{size}".encode())
         with file.open("rb") as content:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -34,8 +34,11 @@ def is_one_of(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def check_folder(folder: Path) -> None:
-    """Raises ModelLoadError, in one sentence, unless the folder holds a model that we can run."""
+def check_folder(folder: Path, tensors: Collection[str] | None = None) -> None:
+    """tensors: of the weights, only the files with these need be there; None: all.
+
+    Raises ModelLoadError, in one sentence, unless the folder holds a model that we can run.
+    """
     Architecture.from_folder(folder)
-    Weights.open(folder)
+    Weights.open(folder, tensors)
     read_tokenizer(folder)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from serving.errors import ModelLoadError
 from serving.models.cache import build_once
 from serving.models.download import progress_bar
 from serving.models.folder import MODEL_FILES, is_one_of
+from serving.models.hf_json import Json
+from serving.models.weights import INDEX, files_with, weight_map_of
 
 SCHEME = "s3://"
 # Within a file: a model's shards are few and large, its other files too small to matter.
@@ -38,9 +41,12 @@ class _Object(NamedTuple):
     etag: str
 
 
-def fetched(url: str, cache_dir: Path, files: Sequence[str] = MODEL_FILES) -> Path:
+def fetched(
+    url: str, cache_dir: Path, files: Sequence[str] = MODEL_FILES, tensors: Collection[str] | None = None
+) -> Path:
     """The folder with the files that match, downloaded when the bucket holds others than the last time.
 
+    tensors: of the safetensors only those with one of these, unless all are there already; None: all.
     Credentials, region and endpoint come from the usual AWS configuration. Raises ModelLoadError.
     """
     bucket, _, prefix = url.removeprefix(SCHEME).partition("/")
@@ -51,10 +57,12 @@ def fetched(url: str, cache_dir: Path, files: Sequence[str] = MODEL_FILES) -> Pa
         objects = _list(client, bucket, prefix.strip("/"), files)
         if not objects:
             raise ModelLoadError(f"{url} holds no model files ({', '.join(files)}).")
-        return build_once(
-            cache_dir / "s3" / _folder_name(bucket, prefix, objects),
-            lambda folder: _download(client, bucket, objects, folder),
-        )
+        whole = cache_dir / "s3" / _folder_name(bucket, prefix, objects)
+        if tensors is None or whole.is_dir():
+            return build_once(whole, lambda folder: _download(client, bucket, objects, folder))
+        some = _with_tensors(client, bucket, objects, tensors)
+        part = cache_dir / "s3" / _folder_name(bucket, prefix, some)
+        return build_once(part, lambda folder: _download(client, bucket, some, folder))
 
 
 def _list(client: Any, bucket: str, prefix: str, files: Sequence[str]) -> list[_Object]:
@@ -67,6 +75,25 @@ def _list(client: Any, bucket: str, prefix: str, files: Sequence[str]) -> list[_
         for entry in page.get("Contents", [])
         if is_one_of(name := entry["Key"].removeprefix(start), files)
     ]
+
+
+def _with_tensors(
+    client: Any, bucket: str, objects: Sequence[_Object], tensors: Collection[str]
+) -> list[_Object]:
+    """All but the weight files that hold none of the tensors."""
+    index = next((item for item in objects if item.name == INDEX), None)
+    weight_map = None if index is None else _read_weight_map(client, bucket, index)
+    kept = files_with(weight_map, tensors)
+    return [item for item in objects if not item.name.endswith(".safetensors") or item.name in kept]
+
+
+def _read_weight_map(client: Any, bucket: str, index: _Object) -> Json:
+    path = f"{SCHEME}{bucket}/{index.key}"
+    try:
+        content = json.load(client.get_object(Bucket=bucket, Key=index.key)["Body"])
+    except ValueError as error:
+        raise ModelLoadError(f"{path} is not valid JSON: {error}.") from error
+    return weight_map_of(content, path)
 
 
 def _folder_name(bucket: str, prefix: str, objects: list[_Object]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from serving.config import DEFAULT
@@ -12,15 +13,16 @@ from serving.models.folder import HEAD_FILES, check_folder
 DEFAULT_HEAD = Path(__file__).parent / "heads" / "default"
 
 
-def resolve(model: str, cache_dir: Path) -> Path:
+def resolve(model: str, cache_dir: Path, tensors: Collection[str] | None = None) -> Path:
     """A checked local folder with the model's configuration, safetensors and tokenizer.
 
     `model` is `default`, a folder, a .gguf file, `s3://bucket/prefix` or a Hugging Face id; an existing path
     wins over an id. Downloads and conversions are kept in `cache_dir`, hub models in the hub's own cache.
+    tensors: of the safetensors, only files with one of these are downloaded; None: all.
     Raises ModelLoadError, in one sentence.
     """
-    folder = _locate(model, cache_dir)
-    check_folder(folder)
+    folder = _locate(model, cache_dir, tensors)
+    check_folder(folder, tensors)
     return folder
 
 
@@ -49,7 +51,7 @@ def resolve_head(head: str, cache_dir: Path) -> Path:
     return hub.snapshot(head, HEAD_FILES)
 
 
-def _locate(model: str, cache_dir: Path) -> Path:
+def _locate(model: str, cache_dir: Path, tensors: Collection[str] | None) -> Path:
     # Each client is imported only where it is used: a start that needs none should not wait for them.
     path = Path(model).expanduser()
     if model == DEFAULT:
@@ -59,17 +61,17 @@ def _locate(model: str, cache_dir: Path) -> Path:
     if model.startswith("s3://"):
         from serving.models import s3
 
-        return s3.fetched(model, cache_dir)
+        return s3.fetched(model, cache_dir, tensors=tensors)
     if path.suffix == ".gguf":
         from serving.models import gguf
 
         return gguf.converted(path, cache_dir)
     if path.is_dir():
         return path
-    return _from_hub(model, path)
+    return _from_hub(model, path, tensors)
 
 
-def _from_hub(model: str, path: Path) -> Path:
+def _from_hub(model: str, path: Path, tensors: Collection[str] | None) -> Path:
     from serving.models import hub
 
     if path.exists():
@@ -79,4 +81,4 @@ def _from_hub(model: str, path: Path) -> Path:
             f"model {model!r} is not found: it must be `default`, a folder, a .gguf file, s3://bucket/prefix "
             "or a Hugging Face id (owner/name)."
         )
-    return hub.snapshot(model)
+    return hub.snapshot(model, tensors=tensors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from serving.errors import ModelLoadError
-from serving.models.hf_json import read_json
+from serving.models.hf_json import Json, read_json
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -31,11 +31,14 @@ class Weights:
     _files: dict[str, Path]  # tensor name -> that shard's path, for errors
 
     @classmethod
-    def open(cls, folder: Path) -> Weights:
-        """Raises ModelLoadError naming the file that is missing, truncated or corrupt."""
+    def open(cls, folder: Path, tensors: Collection[str] | None = None) -> Weights:
+        """tensors: only the files that hold one of these need be there; None: all.
+
+        Raises ModelLoadError naming the file that is missing, truncated or corrupt.
+        """
         readers: dict[str, Any] = {}
         files: dict[str, Path] = {}
-        for file, expected in _shards(folder).items():
+        for file, expected in _shards(folder, tensors).items():
             reader, found = _open_shard(file)
             if absent := expected - found:
                 raise ModelLoadError(f"{file} lacks {min(absent)}, which {INDEX} places there.")
@@ -81,10 +84,42 @@ class Weights:
         return self._readers[name]
 
 
-def _shards(folder: Path) -> dict[Path, set[str]]:
-    """Each weight file with the tensors that the index expects in it (empty: whatever it holds)."""
-    if (folder / INDEX).exists():
-        return _indexed(folder)
+def files_with(weight_map: Json | None, tensors: Collection[str]) -> set[str]:
+    """The names of the weight files that hold these, as far as the model has them.
+
+    weight_map: the index's, tensor -> file; None: there is no index, and one file.
+    """
+    if weight_map is None:
+        return {SINGLE} if tensors else set()
+    return {weight_map[name] for name in tensors if name in weight_map}
+
+
+def weight_map_of(index: Json, path: object) -> Json:
+    """tensor -> file, as the index at `path` says. Raises ModelLoadError."""
+    weight_map = index.get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise ModelLoadError(f"{path} has no weight_map.")
+    for file in weight_map.values():
+        if not isinstance(file, str) or Path(file).name != file:
+            raise ModelLoadError(f"{path} names a shard that is not a file beside it: {file!r}.")
+    return weight_map
+
+
+def read_weight_map(folder: Path) -> Json | None:
+    """None where the folder has no index. Raises ModelLoadError."""
+    path = folder / INDEX
+    return weight_map_of(read_json(path), path) if path.exists() else None
+
+
+def _shards(folder: Path, tensors: Collection[str] | None) -> dict[Path, set[str]]:
+    """Each wanted weight file with the tensors that the index expects in it (empty: whatever it holds)."""
+    weight_map = read_weight_map(folder)
+    if weight_map is not None:
+        shards = _indexed(folder, weight_map)
+        wanted = shards.keys() if tensors is None else {folder / f for f in files_with(weight_map, tensors)}
+        return {file: expected for file, expected in shards.items() if file in wanted}
+    if tensors is not None and not tensors:
+        return {}
     if (folder / SINGLE).exists():
         return {folder / SINGLE: set()}
     if any(folder.glob("*.bin")) or any(folder.glob("*.pth")):
@@ -92,14 +127,9 @@ def _shards(folder: Path) -> dict[Path, set[str]]:
     raise ModelLoadError(f"{folder} has neither {SINGLE} nor {INDEX}.")
 
 
-def _indexed(folder: Path) -> dict[Path, set[str]]:
-    weight_map = read_json(folder / INDEX).get("weight_map")
-    if not isinstance(weight_map, dict) or not weight_map:
-        raise ModelLoadError(f"{folder / INDEX} has no weight_map.")
+def _indexed(folder: Path, weight_map: Json) -> dict[Path, set[str]]:
     shards: dict[Path, set[str]] = {}
     for name, file in weight_map.items():
-        if not isinstance(file, str) or Path(file).name != file:
-            raise ModelLoadError(f"{folder / INDEX} names a shard that is not a file beside it: {file!r}.")
         shards.setdefault(folder / file, set()).add(name)
     return shards
 

@@ -10,9 +10,11 @@ import pytest
 from file_server import FileServer
 from huggingface_hub import constants
 
+from serving.engine.head import BORROWED
 from serving.errors import ModelLoadError
 from serving.models.hub import is_hub_id
 from serving.models.sources import resolve, resolve_head
+from serving.models.weights import INDEX
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 MODEL = "someone/tiny"
@@ -32,17 +34,23 @@ def hub(file_server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def published(hub: FileServer, tiny_model: Path) -> FileServer:
-    files = {path.name: path.read_bytes() for path in tiny_model.iterdir()}
+    return publish(hub, tiny_model)
+
+
+def publish(hub: FileServer, model: Path) -> FileServer:
+    files = {path.name: path.read_bytes() for path in model.iterdir()}
     files |= {"pytorch_model.bin": b"not wanted", "onnx/config.json": b"not wanted"}
     tree = [
         {"type": "file", "path": name, "size": len(body), "oid": oid(body)} for name, body in files.items()
     ]
     hub.files[INFO] = json.dumps({"id": MODEL, "sha": COMMIT, "siblings": []}).encode()
     hub.files[f"/api/models/{MODEL}/tree/{COMMIT}"] = json.dumps(tree).encode()
+    hub.headers[f"/{MODEL}/resolve/main/{INDEX}"] = {"X-Error-Code": "EntryNotFound"}
     for name, body in files.items():
-        path = f"/{MODEL}/resolve/{COMMIT}/{name}"
-        hub.files[path] = body
-        hub.headers[path] = {"ETag": f'"{oid(body)}"', "X-Repo-Commit": COMMIT}
+        for revision in (COMMIT, "main"):
+            path = f"/{MODEL}/resolve/{revision}/{name}"
+            hub.files[path] = body
+            hub.headers[path] = {"ETag": f'"{oid(body)}"', "X-Repo-Commit": COMMIT}
     return hub
 
 
@@ -71,6 +79,21 @@ def test_a_head_may_be_a_pickle_and_needs_no_tokenizer(
     folder = resolve_head(MODEL, tmp_path)
     wanted = {"config.json", "tokenizer.json", "model.safetensors", "pytorch_model.bin"}
     assert {p.name for p in folder.iterdir()} == wanted
+
+
+def test_a_drafter_fetches_only_the_files_that_it_borrows_from(
+    hub: FileServer, sharded: Path, tmp_path: Path
+) -> None:
+    publish(hub, sharded)
+    names = {path.name for path in sharded.iterdir()}
+    rest = {"model-00001-of-00002.safetensors"}
+    assert {path.name for path in resolve(MODEL, tmp_path, BORROWED).iterdir()} == names - rest
+    assert {path.name for path in resolve(MODEL, tmp_path).iterdir()} == names
+
+
+def test_a_model_in_one_file_is_fetched_whole_or_not_at_all(published: FileServer, tmp_path: Path) -> None:
+    assert not (resolve(MODEL, tmp_path, ()) / "model.safetensors").exists()
+    assert (resolve(MODEL, tmp_path, BORROWED) / "model.safetensors").exists()
 
 
 def test_cached_model_needs_no_network(

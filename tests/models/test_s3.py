@@ -11,9 +11,11 @@ import boto3
 import pytest
 from loopback_aws import aws_server, point_at
 
+from serving.engine.head import BORROWED, drafting_fingerprint
 from serving.errors import ModelLoadError
 from serving.models.s3 import fetched
 from serving.models.sources import resolve, resolve_head
+from serving.models.weights import Weights
 
 BUCKET, PREFIX = "models", "llms/tiny"
 URL = f"s3://{BUCKET}/{PREFIX}"
@@ -61,6 +63,35 @@ def test_a_head_may_be_a_pickle_and_needs_no_tokenizer(client: Any, tmp_path: Pa
         client.put_object(Bucket="heads", Key=f"eagle3/{name}", Body=name.encode())
     folder = resolve_head("s3://heads/eagle3", tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == ["config.json", "pytorch_model.bin"]
+
+
+def test_a_drafter_fetches_only_the_files_that_it_borrows_from(
+    client: Any, sharded: Path, tmp_path: Path
+) -> None:
+    client.create_bucket(Bucket="sharded")
+    for path in sharded.iterdir():
+        client.upload_file(str(path), "sharded", path.name)
+    part = resolve("s3://sharded", tmp_path / "drafter", BORROWED)
+    rest = {"model-00001-of-00002.safetensors"}
+    assert {path.name for path in part.iterdir()} == {path.name for path in sharded.iterdir()} - rest
+    assert set(BORROWED) <= Weights.open(part, BORROWED).names
+    # Where the whole model is, as beside a verifier, nothing is fetched; both agree on what it is.
+    whole = resolve("s3://sharded", tmp_path / "verifier")
+    assert resolve("s3://sharded", tmp_path / "verifier", BORROWED) == whole
+    assert drafting_fingerprint(part, BORROWED) == drafting_fingerprint(whole, BORROWED)
+    nothing = resolve("s3://sharded", tmp_path / "drafter", ())
+    assert not list(nothing.glob("*.safetensors"))
+    assert drafting_fingerprint(nothing) == drafting_fingerprint(whole)
+
+
+def test_a_broken_index_is_named(client: Any, tiny_model: Path, tmp_path: Path) -> None:
+    client.create_bucket(Bucket="broken")
+    for path in tiny_model.iterdir():
+        client.upload_file(str(path), "broken", path.name)
+    for body, message in ((b"{", "not valid JSON"), (b"{}", "no weight_map")):
+        client.put_object(Bucket="broken", Key="model.safetensors.index.json", Body=body)
+        with pytest.raises(ModelLoadError, match=rf"s3://broken/model\.safetensors\.index\.json .*{message}"):
+            resolve("s3://broken", tmp_path, BORROWED)
 
 
 def test_model_at_the_root_of_a_bucket(client: Any, tiny_model: Path, tmp_path: Path) -> None:
