@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from ray.serve import Application, Deployment
+from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 from ray.serve.schema import LoggingConfig
 
 from serving.config import ServeConfig
 from serving.replicas.drafter import DrafterPool
+from serving.replicas.scaling import DrafterScaling, VerifierScaling
 from serving.replicas.verifier import Verifier
 from serving.replicas.workers import (
     FRONT_CPUS,
@@ -36,6 +38,9 @@ DRAFTER_SHUTDOWN_S = 2.0
 # A process may be killed while it starts; what is wrong with a model or a setting is still wrong at the third
 # try. A replica that has run before is restarted without limit.
 CONSTRUCTOR_TRIES = 3
+# How often replicas that are autoscaled tell their load, and over how long it is averaged.
+LOAD_PERIOD_S = 2.0
+LOAD_AVERAGE_S = 10.0
 
 
 def build(args: dict[str, Any]) -> Application:
@@ -60,7 +65,7 @@ def _router(config: ServeConfig, verifier: Application) -> Application:
 def _verifier(config: ServeConfig, drafters: Application | None) -> Application:
     return _deployment(
         Verifier,
-        num_replicas=config.replicas.verifiers,
+        **_verifiers_by_load(config),
         ray_actor_options=_actor(config, FRONT_CPUS),
         placement_group_bundles=[
             {"CPU": FRONT_CPUS},
@@ -80,13 +85,42 @@ def _drafters(config: ServeConfig) -> Application | None:
         return None
     return _deployment(
         DrafterPool,
-        num_replicas=config.replicas.drafters,
+        **_drafters_by_load(config),
         ray_actor_options=_actor(config, FRONT_CPUS),
         placement_group_bundles=[{"CPU": FRONT_CPUS}, drafter_bundle(config)],
         placement_group_strategy="STRICT_PACK",
         **_group_on_nodes(config, "drafter"),
         **_lifecycle(DRAFTER_SHUTDOWN_S),
     ).bind(config)
+
+
+def _verifiers_by_load(config: ServeConfig) -> dict[str, Any]:
+    least, most = config.replicas.verifiers, config.autoscaling.max_verifiers
+    if most is None:
+        return {"num_replicas": least}
+    scaling = _scaling(config, VerifierScaling, min_replicas=least, max_replicas=most)
+    scaling.target_ongoing_requests = config.sequences_per_verifier
+    return {"autoscaling_config": scaling}
+
+
+def _drafters_by_load(config: ServeConfig) -> dict[str, Any]:
+    least, most = config.replicas.drafters, config.autoscaling.max_drafters
+    if most is None:
+        return {"num_replicas": least}
+    return {"autoscaling_config": _scaling(config, DrafterScaling, min_replicas=least, max_replicas=most)}
+
+
+def _scaling(config: ServeConfig, policy: type, **bounds: int) -> AutoscalingConfig:
+    settings = config.autoscaling
+    return AutoscalingConfig(
+        **bounds,
+        metrics_interval_s=LOAD_PERIOD_S,
+        look_back_period_s=LOAD_AVERAGE_S,
+        upscale_delay_s=settings.up_after_s,
+        downscale_delay_s=settings.down_after_s,
+        downscaling_factor=0.5,
+        policy=AutoscalingPolicy(policy_function=policy, policy_kwargs=settings.triggers),
+    )
 
 
 def _deployment(decorated: object, **options: Any) -> Deployment:

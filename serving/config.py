@@ -7,9 +7,11 @@ key=value`, or from environment variables `CANOPY_<SECTION>_<FIELD>` (`CANOPY_MO
 from __future__ import annotations
 
 import os
+from datetime import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from zoneinfo import ZoneInfo
 
 from pydantic import (
     AfterValidator,
@@ -22,7 +24,15 @@ from pydantic import (
     model_validator,
 )
 
-from serving.config_values import explained, from_environment, parse_bytes, parse_list, parse_number, put
+from serving.config_values import (
+    explained,
+    from_environment,
+    parse_bytes,
+    parse_clock,
+    parse_list,
+    parse_number,
+    put,
+)
 
 DEFAULT = "default"
 """The model that is served when none is named, and its head."""
@@ -32,6 +42,9 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(parse_list)]
 TreePaths = tuple[tuple[int, ...], ...]
 Schedule = tuple[tuple[int, int, int], ...]
 Home = Annotated[Path, AfterValidator(Path.expanduser)]
+Clock = Annotated[time, BeforeValidator(parse_clock)]
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+WEEK: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 class _Section(BaseModel):
@@ -257,8 +270,12 @@ class ReplicaConfig(_Section):
     """How many of each kind, and what Ray reserves for them."""
 
     routers: int = Field(1, ge=1)
-    verifiers: int = Field(1, ge=1)
-    drafters: int = Field(1, ge=1)
+    verifiers: int = Field(
+        1,
+        ge=0,
+        description="Where autoscaling.max_verifiers is set the least; 0: none while there is no load.",
+    )
+    drafters: int = Field(1, ge=1, description="Where autoscaling.max_drafters is set the least.")
     router_cpus: float = Field(0.1, ge=0)
     verifier_cpus: float = Field(0.5, ge=0, description="CPU share reserved for each rank of a verifier.")
     drafter_cpus: float = Field(0.2, ge=0, description="CPU share reserved for a drafter's worker.")
@@ -281,6 +298,80 @@ class ReplicaConfig(_Section):
     )
 
 
+class Hours(_Section):
+    """When at least how many replicas are to be there, load or not."""
+
+    days: Annotated[tuple[Day, ...], BeforeValidator(parse_list)] = Field(
+        WEEK, min_length=1, description="Days on which the hours begin."
+    )
+    start: Clock
+    end: Clock = Field(description="Not after `start`: on the next day.")
+    verifiers: int = Field(0, ge=0)
+    drafters: int = Field(0, ge=0)
+
+
+class ScalingTriggers(_Section):
+    """What a replica should have at most: whatever is exceeded most says how many replicas are wanted.
+
+    These are also the `policy_kwargs` of the joint policy in a Serve config file.
+    """
+
+    waiting: float = Field(10.0, gt=0, description="Sequences that wait, for each verifier.")
+    busy: float = Field(
+        0.7,
+        gt=0,
+        le=1,
+        description="Share of its time that a verifier's accelerator works, as its step loop measures it.",
+    )
+    kv_usage: float = Field(0.85, gt=0, le=1, description="Used share of a verifier's KV cache.")
+    first_token_s: float | None = Field(
+        None, gt=0, description="Mean seconds from a verifier's getting a request to its first token."
+    )
+    token_s: float | None = Field(None, gt=0, description="Mean seconds for each further token.")
+    drafter_sequences: float = Field(64.0, gt=0, description="Sequences that a drafter drafts for.")
+    drafter_busy: float = Field(0.7, gt=0, le=1, description="Share of its time that a drafter drafts.")
+    timezone: str = Field("UTC", description="Of `hours`, as Europe/Berlin.")
+    hours: Annotated[tuple[Hours, ...], BeforeValidator(parse_list)] = Field(
+        (), description="When more replicas than the least are to be there."
+    )
+
+    @field_validator("timezone")
+    @classmethod
+    def _check_timezone(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (KeyError, ValueError, OSError):
+            raise ValueError(f"{name!r} is no time zone that this machine knows") from None
+        return name
+
+    @classmethod
+    def load(cls, values: dict[str, Any]) -> Self:
+        """Raises ConfigError naming each wrong field."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise explained(error, cls) from None
+
+
+class ScalingConfig(ScalingTriggers):
+    """Numbers of replicas that follow the load. Off unless a largest number is named."""
+
+    max_verifiers: int | None = Field(None, ge=1, description="None: always replicas.verifiers of them.")
+    max_drafters: int | None = Field(None, ge=1, description="None: always replicas.drafters of them.")
+    sequences: float | None = Field(
+        None,
+        gt=0,
+        description="Sequences, running or waiting, for each verifier; None: 70% of engine.max_num_seqs.",
+    )
+    up_after_s: float = Field(10.0, ge=0, description="How long more replicas must be wanted.")
+    down_after_s: float = Field(300.0, ge=0, description="How long fewer must be: then half of them go.")
+
+    @property
+    def triggers(self) -> dict[str, Any]:
+        """As JSON has them."""
+        return self.model_dump(mode="json", include=set(ScalingTriggers.model_fields))
+
+
 class ServeConfig(_Section):
     """All settings of the service."""
 
@@ -300,6 +391,21 @@ class ServeConfig(_Section):
     speculation: SpeculationConfig = SpeculationConfig()
     router: RouterConfig = RouterConfig()
     replicas: ReplicaConfig = ReplicaConfig()
+    autoscaling: ScalingConfig = ScalingConfig()
+
+    @model_validator(mode="after")
+    def _check_numbers(self) -> Self:
+        for role in ("verifiers", "drafters"):
+            least, most = getattr(self.replicas, role), getattr(self.autoscaling, f"max_{role}")
+            if most is not None and most < least:
+                raise ValueError(f"autoscaling.max_{role} must not be less than replicas.{role}")
+            if any(getattr(hours, role) > (most or least) for hours in self.autoscaling.hours):
+                raise ValueError(
+                    f"autoscaling.hours must not ask for more {role} than autoscaling.max_{role}"
+                )
+        if self.replicas.verifiers == 0 and self.autoscaling.max_verifiers is None:
+            raise ValueError("replicas.verifiers may be 0 only where autoscaling.max_verifiers is set")
+        return self
 
     @model_validator(mode="after")
     def _settle_drafting(self) -> Self:
@@ -317,6 +423,11 @@ class ServeConfig(_Section):
         settled = settings.model_copy(update={"method": method, "head": head})
         object.__setattr__(self, "speculation", settled)
         return self
+
+    @property
+    def sequences_per_verifier(self) -> float:
+        """What autoscaling aims at."""
+        return self.autoscaling.sequences or 0.7 * self.engine.max_num_seqs
 
     @property
     def model_name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from datetime import time
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,6 +15,7 @@ from serving.errors import ConfigError
 
 PREFIX = "CANOPY_"
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+_CLOCK = re.compile(r"\d\d:\d\d(:\d\d)?")
 # Read elsewhere, or put there by Kubernetes for a Service that is named like us.
 _NOT_SETTINGS = re.compile(r"CANOPY_(DEFAULT_MODEL_WHEEL|SERVICE_(HOST|PORT.*)|PORT(_\d+_.*)?)")
 
@@ -33,6 +35,13 @@ def parse_bytes(value: int | str) -> int:
 def parse_number(value: Any) -> Any:
     """A whole number written as text, where the type alone would not accept it."""
     return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+
+
+def parse_clock(value: Any) -> Any:
+    """A time of day, as text unless it is one already. YAML reads 07:00 without quotes as the number 420."""
+    if isinstance(value, time) or (isinstance(value, str) and _CLOCK.fullmatch(value)):
+        return value
+    raise ValueError(f"{value!r} is no time of day; write it in quotes, like '07:00'")
 
 
 def parse_list(value: Any) -> Any:

@@ -105,6 +105,7 @@ _ACCEPTED_PER_POS = _counter(
     "Draft tokens accepted at depth position + 1.",
     ("position",),
 )
+_DRAFTS_WANTED = _gauge("canopy:drafts_wanted", "Sequences that draft trees are asked for.", "livesum")
 _PLAIN_STEPS = _counter("canopy:plain_steps", "Decode steps that verified no draft token.")
 _DECODE_STEPS = _counter("canopy:decode_steps", "Steps in which sequences decoded.")
 _CHOSEN_M = _histogram(
@@ -190,6 +191,7 @@ class StepReport:
     kv_usage in 0..1; phase_seconds by name (schedule, draft, forward, ...); accepted_per_position[d]:
     sequences whose draft token at depth d + 1 was accepted; drafter_failures by reason (missing, unknown);
     prefix_queries, prefix_hits in tokens; calibration_error by stage (raw, calibrated), empty while unknown.
+    drafts_wanted: sequences that trees were asked for, for this step.
     price: path value that is just worth a row of verification. step_seconds: of the step without drafting.
     predicted_*: by the choice of m, None where it does not.
     """
@@ -201,6 +203,7 @@ class StepReport:
     prefix_queries: int = 0
     prefix_hits: int = 0
     decoding: int = 0
+    drafts_wanted: int = 0
     drafts: int = 0
     draft_tokens: int = 0
     accepted_tokens: int = 0
@@ -226,6 +229,7 @@ class EngineMetrics:
         self._preemptions = _PREEMPTIONS.labels(model_name)
         self._prefix_queries = _PREFIX_QUERIES.labels(model_name)
         self._prefix_hits = _PREFIX_HITS.labels(model_name)
+        self._drafts_wanted = _DRAFTS_WANTED.labels(model_name)
         self._drafts = _DRAFTS.labels(model_name)
         self._draft_tokens = _DRAFT_TOKENS.labels(model_name)
         self._accepted = _ACCEPTED.labels(model_name)
@@ -243,6 +247,7 @@ class EngineMetrics:
         self._preemptions.inc(step.preemptions)
         self._prefix_queries.inc(step.prefix_queries)
         self._prefix_hits.inc(step.prefix_hits)
+        self._drafts_wanted.set(step.drafts_wanted)
         self._drafts.inc(step.drafts)
         self._draft_tokens.inc(step.draft_tokens)
         self._accepted.inc(step.accepted_tokens)

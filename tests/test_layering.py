@@ -27,7 +27,8 @@ ALLOWED = {
     "models": {"types", "config", "errors", "kernels", "spec"},
     "drafting": {"types", "config", "errors", "kernels", "spec", "models"},
     "engine": {"types", "config", "errors", "metrics", "kernels", "spec", "models", "drafting"},
-    "replicas": {*LEAVES, "kernels", "spec", "models", "drafting", "engine"},
+    "scaling": {"config"},
+    "replicas": {*LEAVES, "kernels", "spec", "models", "drafting", "engine", "scaling"},
     "api": {*LEAVES, "router"},
     "router": {*LEAVES, "api"},
     "app": {*LEAVES, "replicas", "router"},
@@ -35,7 +36,19 @@ ALLOWED = {
 RAY_IS_USED_IN = {"replicas", "router", "app", "metrics"}
 HEAVY = {"torch", "transformers"}
 # Where a process must come up without them: they cost seconds and hundreds of megabytes.
-NO_TORCH = {"types", "config", "config_values", "errors", "logs", "metrics", "emf", "api", "router", "app"}
+NO_TORCH = {
+    "types",
+    "config",
+    "config_values",
+    "errors",
+    "logs",
+    "metrics",
+    "emf",
+    "api",
+    "router",
+    "scaling",
+    "app",
+}
 NO_TORCH_FILES = {
     "spec/tree.py",
     "drafting/messages.py",

@@ -37,6 +37,11 @@ class DrafterPool:
         """The name of this replica's worker."""
         return self._name
 
+    async def record_autoscaling_stats(self) -> dict[str, float]:
+        """What their number follows (replicas/scaling.py); Serve asks where it autoscales."""
+        load: dict[str, float] = await self._worker.load.remote()
+        return load
+
     async def check_health(self) -> None:
         """Raises ActorDiedError when the worker is gone: Serve then restarts the replica at once."""
         await asyncio.wait_for(self._worker.ping.remote(), ANSWER_TIMEOUT_S)

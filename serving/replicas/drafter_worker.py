@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from serving.config import ServeConfig
@@ -9,6 +10,7 @@ from serving.drafting.messages import Close, Open, Proposal, Propose
 from serving.logs import configure_logging
 from serving.metrics import start_exporter
 from serving.replicas.drafters import build_drafter
+from serving.replicas.load import DrafterMeter
 
 
 class DrafterWorker:
@@ -17,6 +19,7 @@ class DrafterWorker:
     def __init__(self, config: ServeConfig) -> None:
         configure_logging(config.log_level)
         self._config = config
+        self._meter = DrafterMeter(config.speculation.lease_s)
 
     def start(self) -> None:
         """Build the drafter, once. Raises ModelLoadError when its head cannot be loaded."""
@@ -28,9 +31,17 @@ class DrafterWorker:
 
     def submit(self, opens: Sequence[Open], propose: Propose) -> Proposal:
         """Open and propose in one call: a round trip less in the step that starts a sequence."""
+        began = time.monotonic()
         for message in opens:
             self._drafter.open(message)
-        return self._drafter.propose(propose)
+        proposal = self._drafter.propose(propose)
+        self._meter.drafted((extend.key for extend in propose.extends), time.monotonic() - began)
+        return proposal
 
     def close(self, message: Close) -> None:
         self._drafter.close(message)
+        self._meter.closed(message.keys)
+
+    def load(self) -> dict[str, float]:
+        """What the number of drafters follows, since the last call (DrafterMeter.take)."""
+        return self._meter.take()

@@ -91,6 +91,10 @@ class EngineWorker:
         """
         return await asyncio.wrap_future(self._loop.ask(_stats))
 
+    async def load(self) -> dict[str, float]:
+        """What the number of verifiers follows, since the last call."""
+        return await asyncio.wrap_future(self._loop.load())
+
     async def check_integrity(self) -> None:
         """Check the engine's bookkeeping between two steps. Raises AssertionError."""
         await asyncio.wrap_future(self._loop.ask(lambda engine: engine.check_integrity()))

@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from serving.errors import RankLostError
+from serving.replicas.load import VerifierMeter
 from serving.types import FinishReason, GenerationRequest, ModelCard, TokenDelta
 
 if TYPE_CHECKING:  # the verifier's front imports this file and must stay free of torch
@@ -41,6 +42,7 @@ class StepLoop:
         self._inbox: SimpleQueue[Callable[[Engine], None]] = SimpleQueue()
         self._running: set[str] = set()
         self._step_began: float | None = None
+        self._meter = VerifierMeter()
         self._built: Future[ModelCard] = Future()
 
     def start(self) -> Future[ModelCard]:
@@ -65,6 +67,10 @@ class StepLoop:
         """Seconds since the current step began; 0 between steps. Never blocks."""
         began = self._step_began
         return 0.0 if began is None else time.monotonic() - began
+
+    def load(self) -> Future[dict[str, float]]:
+        """What the number of verifiers follows, since the last call (VerifierMeter.take)."""
+        return self.ask(self._load)
 
     def _run(self) -> None:
         try:
@@ -99,20 +105,31 @@ class StepLoop:
     def _step(self, engine: Engine) -> list[TokenDelta]:
         if not engine.has_work:
             return []
-        self._step_began = time.monotonic()
+        self._step_began = began = time.monotonic()
         try:
             return engine.step()
         finally:
             self._step_began = None
+            self._meter.stepped(time.monotonic() - began, engine.last_report.drafts_wanted)
 
     def _add(self, engine: Engine, request: GenerationRequest) -> None:
         self._running.add(request.request_id)
+        self._meter.arrived(request.request_id)
         engine.add(request)
 
     def _emit(self, deltas: list[TokenDelta]) -> None:
         self._running.difference_update(d.request_id for d in deltas if d.finish_reason is not None)
         if deltas:
+            self._meter.delivered(deltas)
             self._publish(deltas)
+
+    def _load(self, engine: Engine) -> dict[str, float]:
+        scheduler = engine.scheduler
+        return self._meter.take() | {
+            "running": float(scheduler.num_running),
+            "waiting": float(scheduler.num_waiting),
+            "kv_usage": scheduler.blocks.usage,
+        }
 
     def _give_up(self) -> None:
         """End every request the engine holds; one in the inbox ends when its caller sees this process die."""

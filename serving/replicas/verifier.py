@@ -84,6 +84,11 @@ class Verifier:
         stats: dict[str, Any] = await unwrapped(self._worker.stats.remote())
         return stats | {"rank_pids": self._workers.pids}
 
+    async def record_autoscaling_stats(self) -> dict[str, float]:
+        """What their number follows (replicas/scaling.py); Serve asks where it autoscales."""
+        load: dict[str, float] = await unwrapped(self._worker.load.remote())
+        return load
+
     async def check_integrity(self) -> None:
         """Check the engine's bookkeeping. Raises AssertionError."""
         await unwrapped(self._worker.check_integrity.remote())
