@@ -119,7 +119,9 @@ def _scaling(config: ServeConfig, policy: type, **bounds: int) -> AutoscalingCon
         upscale_delay_s=settings.up_after_s,
         downscale_delay_s=settings.down_after_s,
         downscaling_factor=0.5,
-        policy=AutoscalingPolicy(policy_function=policy, policy_kwargs=settings.triggers),
+        policy=AutoscalingPolicy(  # type: ignore[no-untyped-call]
+            policy_function=policy, policy_kwargs=settings.triggers
+        ),
     )
 
 

@@ -55,6 +55,23 @@ def test_a_tree_written_as_text() -> None:
         ({"model": "x", "speculation.method": "eagle3"}, {}, r"method eagle3 needs a speculation.head"),
         ({"speculation": {"head": "x", "draft_model": "y"}}, {}, r"a head and a draft_model: say which"),
         ({"speculation": {"prompt_lookup_min": 9}}, {}, r"prompt_lookup_min must not exceed"),
+        (
+            {"replicas.drafters": 3, "autoscaling.max_drafters": 2},
+            {},
+            r"autoscaling.max_drafters must not be",
+        ),
+        ({"replicas.verifiers": 0}, {}, r"replicas.verifiers may be 0 only where autoscaling.max_verifiers"),
+        ({"autoscaling.timezone": "Berlin"}, {}, r"autoscaling.timezone: 'Berlin' is no time zone"),
+        (
+            {"autoscaling.hours": [{"start": 420, "end": "20:00"}]},
+            {},
+            r"autoscaling.hours.0.start: 420 is no time of day; write it in quotes",
+        ),
+        (
+            {"autoscaling.hours": '[{"start": "07:00", "end": "20:00", "verifiers": 2}]'},
+            {},
+            r"autoscaling.hours must not ask for more verifiers than autoscaling.max_verifiers",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(values: dict[str, object], environ: dict[str, str], message: str) -> None:

@@ -37,8 +37,7 @@ class _Scaling:
         )
 
     def _verifiers(self, context: AutoscalingContext) -> int:
-        sequences = context.config.target_ongoing_requests
-        wanted = verifiers_wanted(_verifier_load(context), sequences, self._triggers)
+        wanted = verifiers_wanted(_verifier_load(context), _for_each(context), self._triggers)
         return self._settled(context, wanted, "verifiers")
 
     def _drafters(self, context: AutoscalingContext, verifiers: AutoscalingContext | None) -> int:
@@ -72,7 +71,7 @@ class VerifierScaling(_Scaling):
 
 
 class DrafterScaling(_Scaling):
-    """For the drafters alone: by their leases and work. There must be one, or none would ever come."""
+    """For the drafters alone: by their leases and work. Needs one: nothing else calls them."""
 
     def __call__(self, context: AutoscalingContext) -> Decision:
         return self._drafters(context, None), {}
@@ -81,7 +80,7 @@ class DrafterScaling(_Scaling):
 class JointScaling(_Scaling):
     """For a whole application, by `autoscaling_policy` in a Serve config file.
 
-    Drafters also follow what verifiers want of them, even while there are none. Routers follow their requests.
+    Drafters also follow what verifiers want of them, even while there are none; routers follow requests.
     """
 
     def __call__(self, contexts: Contexts) -> tuple[dict[Hashable, int], dict[Hashable, dict[str, Any]]]:
@@ -93,10 +92,16 @@ class JointScaling(_Scaling):
             return self._verifiers(context)
         if context.deployment_name == "DrafterPool":
             return self._drafters(context, verifiers)
-        wanted = {"requests": context.total_num_requests / context.config.target_ongoing_requests}
+        wanted = {"requests": context.total_num_requests / _for_each(context)}
         self._show(context, wanted)
         least, most = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
         return replicas(context.target_num_replicas, wanted, least, most)
+
+
+def _for_each(context: AutoscalingContext) -> float:
+    """Requests, or sequences, that a replica should have."""
+    assert context.config is not None
+    return float(context.config.target_ongoing_requests)
 
 
 def _verifier_load(context: AutoscalingContext) -> VerifierLoad:

@@ -10,6 +10,8 @@ import pytest
 from http_harness import MODEL, ScriptedVerifier, config, eventually, serve
 from prometheus_client.parser import text_string_to_metric_families
 
+from serving.config import ServeConfig
+
 CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}]}
 
 
@@ -32,6 +34,17 @@ def test_before_a_verifier_is_up() -> None:
         running.verifier.up = False  # later: ready follows the verifiers, not what was once true
         assert http.get("/ready").status_code == 503
         assert http.get("/health").status_code == 200
+
+
+def test_where_verifiers_come_with_requests_a_router_without_one_is_ready() -> None:
+    """Once it knows the model. Asking for one would bring one."""
+    settings = ServeConfig.load(
+        {"served_model_name": MODEL, "replicas.verifiers": 0, "autoscaling.max_verifiers": 1}, environ={}
+    )
+    with serve(ScriptedVerifier(), settings) as running, httpx.Client(base_url=running.url) as http:
+        eventually(lambda: http.get("/ready").status_code == 200)
+        running.verifier.up = False
+        assert http.get("/ready").status_code == 200
 
 
 def test_a_request_waits_for_a_router_that_has_just_started() -> None:

@@ -10,8 +10,9 @@ from serving.metrics import REGISTRY
 
 _SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
 
-# Ray's and Ray Serve's: test_cluster.py starts the service and finds each of them.
+# Ray's, Ray Serve's, and what we tell Ray: test_cluster.py starts the service and finds each of them.
 RAY = (
+    "ray_canopy_scaling_wanted",
     "ray_node_cpu_utilization",
     "ray_node_mem_used",
     "ray_object_store_memory",

@@ -77,20 +77,19 @@ def test_pods_expose_what_the_service_listens_on(example: str) -> None:
 
 def test_there_is_room_for_every_replica(example: str) -> None:
     deployments = {d["name"]: d for d in serve_config_of(render(example))["applications"][0]["deployments"]}
-    for role, deployment in (("router", "Router"), ("verifier", "Verifier")):
-        scaling = deployments[deployment]["autoscaling_config"]
+    roles = {"router": "Router", "verifier": "Verifier", "drafter": "DrafterPool"}
+    for role in {role_of(group) for group in groups_of(render(example))}:
+        scaling = deployments.pop(roles[role])["autoscaling_config"]
         groups = [group for group in groups_of(render(example)) if role_of(group) == role]
         assert sum(group["maxReplicas"] for group in groups) >= scaling["max_replicas"]
         assert sum(group["minReplicas"] for group in groups) <= scaling["min_replicas"]
-    drafters = [group for group in groups_of(render(example)) if role_of(group) == "drafter"]
-    if drafters:
-        assert sum(group["maxReplicas"] for group in drafters) >= settings_of(example).replicas.drafters
+    assert deployments == {}
 
 
 def test_a_pod_that_must_go_has_time_to_move_its_replica(example: str) -> None:
     """Leave the Service, let Serve move the replica, end Ray: on spot within the notice."""
     deployments = serve_config_of(render(example))["applications"][0]["deployments"]
-    longest = max(deployment["graceful_shutdown_timeout_s"] for deployment in deployments)
+    longest = max(deployment.get("graceful_shutdown_timeout_s", 0) for deployment in deployments)
     for group in groups_of(render(example)):
         pod, container = group["template"]["spec"], container_of(group["template"])
         drain = int(

@@ -18,6 +18,8 @@ from charts import (
     the,
 )
 
+from serving.config import ServeConfig
+
 KEYS = "apiKeys.existingSecret="
 
 
@@ -36,6 +38,19 @@ KEYS = "apiKeys.existingSecret="
             "settings.router.api_keys is set by the chart: use apiKeys",
         ),
         ("one-gpu", ["settings.metrics_dir=/tmp"], "settings.metrics_dir is set by the service"),
+        ("one-gpu", ["settings.replicas.verifiers=3"], "set by the chart: use autoscaling.verifiers"),
+        ("one-gpu", ["settings.autoscaling.max_verifiers=3"], "set by the chart: use autoscaling"),
+        ("one-gpu", ["autoscaling.triggers.kv=0.5"], "additional properties 'kv' not allowed"),
+        ("one-gpu", ["autoscaling.routers.min=3"], "autoscaling.routers.max must not be less than .min"),
+        (
+            "one-gpu",
+            [
+                "autoscaling.triggers.hours[0].start=07:00",
+                "autoscaling.triggers.hours[0].end=20:00",
+                "autoscaling.triggers.hours[0].verifiers=2",
+            ],
+            "hours ask for more verifiers than autoscaling.verifiers.max",
+        ),
         ("one-gpu", ["groups.router.gpu=1"], "additional properties 'gpu' not allowed"),
         ("one-gpu", ["groups.verifier-spot.drainSeconds=100"], "maximum: got 100, want 85"),
         ("one-gpu", ["groups.router.drainSeconds=30"], "groups.router.drainSeconds must be at least"),
@@ -95,6 +110,14 @@ def test_other_settings_take_another_ray_cluster_and_other_numbers_of_replicas_d
     scaled = render("one-gpu", "autoscaling.routers.max=4", "replicaShutdownSeconds=30")
     assert cluster_of(scaled) == running
     assert serve_config_of(scaled) != serve_config_of(render("one-gpu"))
+
+
+def test_verifiers_that_may_all_go_are_known_to_routers() -> None:
+    """A router without a verifier is then ready, and its first request brings one."""
+    (application,) = serve_config_of(render("one-gpu", "autoscaling.verifiers.min=0"))["applications"]
+    assert ServeConfig.load(application["args"], environ={}).replicas.verifiers == 0
+    (verifier,) = (d for d in application["deployments"] if d["name"] == "Verifier")
+    assert verifier["autoscaling_config"]["min_replicas"] == 0
 
 
 def test_a_budget_only_where_another_replica_is_left() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from charts import CHART, ROOT, render, serve_config_of
+from ray.serve.config import AutoscalingPolicy
 from ray.serve.schema import ServeDeploySchema
 
 from serving.config import ServeConfig
@@ -32,6 +33,10 @@ def test_ray_serve_takes_it_and_so_do_we(path: Path) -> None:
     (application,) = config.applications
     assert application.import_path == "serving.app:build"
     ServeConfig.load(application.args, environ={})
+    if application.autoscaling_policy is not None:
+        AutoscalingPolicy(**application.autoscaling_policy).get_policy()(
+            **application.autoscaling_policy["policy_kwargs"]
+        )
 
 
 @pytest.mark.parametrize("name", PAIRS)
