@@ -17,7 +17,14 @@ from ray.serve.config import AutoscalingContext
 from ray.util.metrics import Gauge
 
 from serving.config import ScalingTriggers
-from serving.scaling.demand import DrafterLoad, VerifierLoad, drafters_wanted, replicas, verifiers_wanted
+from serving.scaling.demand import (
+    DrafterLoad,
+    VerifierLoad,
+    Wanted,
+    drafters_wanted,
+    replicas,
+    verifiers_wanted,
+)
 from serving.scaling.schedule import minimum
 
 Contexts = Mapping[Hashable, AutoscalingContext]
@@ -49,18 +56,18 @@ class _Scaling:
         return self._settled(context, drafters_wanted(load, self._triggers), "drafters")
 
     def _settled(
-        self, context: AutoscalingContext, wanted: dict[str, float], role: Literal["verifiers", "drafters"]
+        self, context: AutoscalingContext, wanted: dict[str, Wanted], role: Literal["verifiers", "drafters"]
     ) -> int:
         now = datetime.fromtimestamp(context.current_time or time.time(), self._zone)
         scheduled = minimum(self._triggers.hours, role, now)
-        self._show(context, wanted | {"hours": float(scheduled)})
+        self._show(context, wanted | {"hours": Wanted(scheduled)})
         least, most = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
         return replicas(context.target_num_replicas, wanted, max(least, scheduled), most)
 
-    def _show(self, context: AutoscalingContext, wanted: dict[str, float]) -> None:
+    def _show(self, context: AutoscalingContext, wanted: dict[str, Wanted]) -> None:
         tags = {"application": context.app_name or "", "deployment": context.deployment_name}
         for signal, number in wanted.items():
-            self._wanted.set(number, tags | {"signal": signal})
+            self._wanted.set(number.filled(), tags | {"signal": signal})
 
 
 class VerifierScaling(_Scaling):
@@ -92,7 +99,7 @@ class JointScaling(_Scaling):
             return self._verifiers(context)
         if context.deployment_name == "DrafterPool":
             return self._drafters(context, verifiers)
-        wanted = {"requests": context.total_num_requests / _for_each(context)}
+        wanted = {"requests": Wanted(context.total_num_requests / _for_each(context))}
         self._show(context, wanted)
         least, most = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
         return replicas(context.target_num_replicas, wanted, least, most)

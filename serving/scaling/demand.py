@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from serving.config import ScalingTriggers
 
 # Verifiers may be added for being busy or slow until each has this share of the sequences that it should
-# have. A step loop with one sequence is as busy as one with sixty, and hardly faster: there, more verifiers
-# help nobody.
+# have, and one at least. A step loop with one sequence is as busy as one with sixty, and hardly faster:
+# there, more verifiers help nobody.
 LEAST_SHARE = 0.25
 # A replica goes when what is left for the others is this share of what brings another one: no to and fro.
 HEADROOM = 0.8
@@ -55,35 +56,46 @@ class DrafterLoad:
     busy: float = 0.0
 
 
-def verifiers_wanted(load: VerifierLoad, sequences: float, triggers: ScalingTriggers) -> dict[str, float]:
+class Wanted(NamedTuple):
+    """Replicas that a signal asks for. most: more than so many would not help."""
+
+    replicas: float
+    most: float = math.inf
+
+    def filled(self, share: float = 1.0) -> float:
+        """Replicas of which each has this share of what it may have."""
+        return min(self.replicas / share, self.most)
+
+
+def verifiers_wanted(load: VerifierLoad, sequences: float, triggers: ScalingTriggers) -> dict[str, Wanted]:
     """By signal. sequences: how many a verifier should have."""
-    most = load.sequences / (sequences * LEAST_SHARE)
+    most = load.sequences / max(sequences * LEAST_SHARE, 1.0)
     return {
-        "sequences": load.sequences / sequences,
-        "waiting": (load.queued + load.waiting) / triggers.waiting,
-        "busy": min(load.busy / triggers.busy, most),
-        "kv_usage": min(load.kv_usage / triggers.kv_usage, load.sequences),  # one sequence cannot be split
-        "first_token": min(_slower(load.first_token_s, triggers.first_token_s) * load.reporting, most),
-        "token": min(_slower(load.token_s, triggers.token_s) * load.reporting, most),
+        "sequences": Wanted(load.sequences / sequences),
+        "waiting": Wanted((load.queued + load.waiting) / triggers.waiting),
+        "busy": Wanted(load.busy / triggers.busy, most),
+        "kv_usage": Wanted(load.kv_usage / triggers.kv_usage, load.sequences),
+        "first_token": Wanted(load.reporting * _slower(load.first_token_s, triggers.first_token_s), most),
+        "token": Wanted(load.reporting * _slower(load.token_s, triggers.token_s), most),
     }
 
 
-def drafters_wanted(load: DrafterLoad, triggers: ScalingTriggers) -> dict[str, float]:
+def drafters_wanted(load: DrafterLoad, triggers: ScalingTriggers) -> dict[str, Wanted]:
     """By signal."""
     return {
-        "wanted": load.wanted / triggers.drafter_sequences,
-        "leases": load.leases / triggers.drafter_sequences,
-        "busy": load.busy / triggers.drafter_busy,
+        "wanted": Wanted(load.wanted / triggers.drafter_sequences),
+        "leases": Wanted(load.leases / triggers.drafter_sequences),
+        "busy": Wanted(load.busy / triggers.drafter_busy, max(load.wanted, load.leases)),
     }
 
 
-def replicas(now: int, wanted: Mapping[str, float], least: int, most: int) -> int:
+def replicas(now: int, wanted: Mapping[str, Wanted], least: int, most: int) -> int:
     """The number to have where `now` is the number there is: what the most demanding signal asks for.
 
     least, most: its bounds; `most` wins.
     """
-    highest = max(wanted.values())
-    up, down = _whole(highest), _whole(highest / HEADROOM)
+    up = _whole(max(signal.filled() for signal in wanted.values()))
+    down = _whole(max(signal.filled(HEADROOM) for signal in wanted.values()))
     return min(max(up if up > now else min(down, now), least), most)
 
 

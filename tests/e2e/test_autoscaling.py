@@ -1,12 +1,14 @@
-"""Load comes, and there are more verifiers; it goes, and there are fewer. No request notices."""
+"""Load comes, and there are more replicas; it goes, and there are fewer. No request notices."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from deployed import HOST, Deployed, eventually, replicas_of
 from ray import serve
@@ -18,24 +20,24 @@ pytestmark = pytest.mark.ray
 LONG: dict[str, Any] = {"model": "elastic", "prompt": "abcabcabc", "max_tokens": 1000, "seed": 9}
 
 
-def config_file(model: Path) -> dict[str, Any]:
+def config_file(model: Path, least: int) -> dict[str, Any]:
     """A Serve config file with the joint policy. Two sequences are what a replica of it should have."""
     by_load = {
-        "min_replicas": 1,
         "max_replicas": 2,
         "target_ongoing_requests": 2,
         "metrics_interval_s": 0.5,
         "look_back_period_s": 1.0,
         "upscale_delay_s": 0,
-        "downscale_delay_s": 2.0,
+        "downscale_delay_s": 1.0,
     }
     arguments = {
         "model": str(model),
         "served_model_name": "elastic",
         "dtype": "float32",
         "engine": {"kv_cache_memory": "8MiB", "num_threads": 1, "max_num_seqs": 4},
-        "speculation": {"num_speculative_tokens": 5, "lease_s": 2.0},
-        "replicas": {"router_cpus": 0, "verifier_cpus": 0, "drafter_cpus": 0},
+        "speculation": {"num_speculative_tokens": 5},
+        "replicas": {"router_cpus": 0, "verifier_cpus": 0, "drafter_cpus": 0, "verifiers": least},
+        "autoscaling": {"max_verifiers": 2},
     }
     application = {
         "name": "elastic",
@@ -47,18 +49,18 @@ def config_file(model: Path) -> dict[str, Any]:
             "policy_kwargs": {"drafter_sequences": 2},
         },
         "deployments": [
-            {"name": name, "autoscaling_config": by_load, "graceful_shutdown_timeout_s": 60}
-            for name in ("Verifier", "DrafterPool")
+            {"name": "Verifier", "autoscaling_config": by_load | {"min_replicas": least}},
+            {"name": "DrafterPool", "autoscaling_config": by_load | {"min_replicas": 1}},
         ],
     }
     return {"applications": [application]}
 
 
-@pytest.fixture
-def elastic(port: int, tiny_model: Path) -> Iterator[Deployed]:
+@contextmanager
+def elastic(port: int, model: Path, least: int) -> Iterator[Deployed]:
     client = _get_global_client()
     assert client is not None
-    client.deploy_apps(ServeDeploySchema.model_validate(config_file(tiny_model)), _blocking=True)
+    client.deploy_apps(ServeDeploySchema.model_validate(config_file(model, least)), _blocking=True)
     yield Deployed("elastic", f"http://{HOST}:{port}/elastic", "elastic")
     serve.delete("elastic")
 
@@ -74,23 +76,34 @@ async def text(service: Deployed) -> str:
     return "".join([chunk.choices[0].text async for chunk in stream])
 
 
-async def test_replicas_follow_the_load(elastic: Deployed) -> None:
-    expected = await text(elastic)
-    assert numbers() == (1, 1)
-    grown = asyncio.Event()
+async def ask(service: Deployed, at_once: int, until: tuple[int, int], expected: str) -> None:
+    """Streams of the same text until there are so many verifiers and drafters."""
+    reached = asyncio.Event()
 
-    async def ask() -> None:
-        while not grown.is_set():
-            assert await text(elastic) == expected
+    async def one() -> None:
+        while not reached.is_set():
+            assert await text(service) == expected
+            if numbers() == until:
+                reached.set()
 
-    crowd = [asyncio.create_task(ask()) for _ in range(8)]
-    await asyncio.to_thread(eventually, lambda: numbers() == (2, 2))
-    grown.set()
-    await asyncio.gather(*crowd)
+    await asyncio.gather(*(one() for _ in range(at_once)))
 
-    async def ask_alone() -> None:
-        while numbers() != (1, 1):
-            assert await text(elastic) == expected
 
-    await asyncio.wait_for(asyncio.create_task(ask_alone()), 60)
-    assert await text(elastic) == expected
+async def test_replicas_follow_the_load(port: int, tiny_model: Path) -> None:
+    with elastic(port, tiny_model, least=1) as service:
+        expected = await text(service)
+        assert numbers() == (1, 1)
+        await ask(service, at_once=8, until=(2, 2), expected=expected)
+        await ask(service, at_once=1, until=(1, 1), expected=expected)
+
+
+@pytest.mark.slow
+async def test_without_load_there_may_be_no_verifier(port: int, tiny_model: Path) -> None:
+    with elastic(port, tiny_model, least=0) as service:
+        expected = await text(service)
+        await asyncio.to_thread(eventually, lambda: numbers()[0] == 0)
+        async with httpx.AsyncClient() as http:
+            assert (await http.get(f"{service.url}/ready")).status_code == 200
+        assert numbers()[0] == 0
+        assert await text(service) == expected
+        assert numbers()[0] == 1

@@ -52,11 +52,12 @@ def test_between_growing_and_shrinking_there_is_a_band() -> None:
     """Whatever number a constant load leads to is the one that it keeps."""
     for running in range(0, 400, 7):
         load = VerifierLoad(reporting=1, requests=running, running=running)
-        fewest = verifiers(load, now=1)
+        fewest = verifiers(load)
         assert verifiers(load, now=fewest) == fewest
         assert fewest <= verifiers(load, now=16) <= fewest / 0.8 + 1
     assert verifiers(VerifierLoad(requests=63, running=63), now=3) == 3
     assert verifiers(VerifierLoad(requests=51, running=51), now=3) == 2
+    assert verifiers(VerifierLoad(reporting=2, running=1, busy=1.0, kv_usage=1.0), now=2) == 1
 
 
 def test_nothing_to_do_may_be_nobody_and_one_request_brings_one() -> None:
@@ -70,6 +71,7 @@ def test_nothing_to_do_may_be_nobody_and_one_request_brings_one() -> None:
         (DrafterLoad(wanted=128), 1, 2),  # though none drafts for them yet
         (DrafterLoad(leases=65), 1, 2),
         (DrafterLoad(wanted=10, leases=10, busy=0.9), 1, 2),
+        (DrafterLoad(wanted=1, leases=1, busy=0.9), 2, 1),  # a sequence has one drafter
         (DrafterLoad(), 4, 0),  # sequences that decode plainly need none
     ],
 )
