@@ -7,6 +7,7 @@ may be changed while serving. Serve pickles this module and imports those that i
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Hashable, Mapping
 from datetime import datetime
@@ -59,10 +60,9 @@ class _Scaling:
         self, context: AutoscalingContext, wanted: dict[str, Wanted], role: Literal["verifiers", "drafters"]
     ) -> int:
         now = datetime.fromtimestamp(context.current_time or time.time(), self._zone)
-        scheduled = minimum(self._triggers.hours, role, now)
+        scheduled = minimum(self._triggers.hours, role, now) * _capacity(context)
         self._show(context, wanted | {"hours": Wanted(scheduled)})
-        least, most = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
-        return replicas(context.target_num_replicas, wanted, max(least, scheduled), most)
+        return _within_bounds(context, wanted, math.ceil(scheduled))
 
     def _show(self, context: AutoscalingContext, wanted: dict[str, Wanted]) -> None:
         tags = {"application": context.app_name or "", "deployment": context.deployment_name}
@@ -101,8 +101,18 @@ class JointScaling(_Scaling):
             return self._drafters(context, verifiers)
         wanted = {"requests": Wanted(context.total_num_requests / _for_each(context))}
         self._show(context, wanted)
-        least, most = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
-        return replicas(context.target_num_replicas, wanted, least, most)
+        return _within_bounds(context, wanted)
+
+
+def _within_bounds(context: AutoscalingContext, wanted: dict[str, Wanted], least: int = 0) -> int:
+    least = max(least, context.capacity_adjusted_min_replicas)
+    return replicas(context.target_num_replicas, wanted, least, context.capacity_adjusted_max_replicas)
+
+
+def _capacity(context: AutoscalingContext) -> float:
+    """The share of its replicas that this cluster is to have, while another one takes over from it."""
+    assert context.config is not None
+    return float(context.capacity_adjusted_max_replicas / context.config.max_replicas)
 
 
 def _for_each(context: AutoscalingContext) -> float:

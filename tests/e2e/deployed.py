@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,7 +86,8 @@ def replicas_of(application: str) -> dict[int, str]:
     """Process ids of the application's replicas in this session's cluster, with their deployments."""
     found = {}
     for process in psutil.Process().children(recursive=True):
-        title = " ".join(process.cmdline()).split(".")[0].strip()
-        if title.startswith(f"ray::ServeReplica:{application}:"):
-            found[process.pid] = title.rpartition(":")[2]
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            title = " ".join(process.cmdline()).split(".")[0].strip()
+            if title.startswith(f"ray::ServeReplica:{application}:"):
+                found[process.pid] = title.rpartition(":")[2]
     return found

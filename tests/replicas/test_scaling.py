@@ -6,8 +6,10 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from ray.serve.config import AutoscalingConfig, AutoscalingContext
 
 from serving.config import ScalingTriggers
+from serving.replicas.scaling import DrafterScaling, JointScaling, VerifierScaling
 from serving.scaling.demand import DrafterLoad, VerifierLoad, drafters_wanted, replicas, verifiers_wanted
 from serving.scaling.schedule import minimum
 
@@ -106,3 +108,64 @@ def test_hours(now: str, least: int) -> None:
 def test_the_hours_are_a_least_number_and_the_largest_one_holds() -> None:
     assert verifiers(VerifierLoad(), now=1, least=4) == 4
     assert verifiers(VerifierLoad(), now=9, least=20, most=16) == 16
+
+
+def context(
+    deployment: str,
+    reported: list[dict[str, float]],
+    now: int,
+    *,
+    at: str = "2026-11-30 12:00+00:00",
+    **given: Any,
+) -> AutoscalingContext:
+    """As Serve makes them: what each replica reported, by signal and replica."""
+    names = {name for report in reported for name in report}
+    options: dict[str, Any] = {
+        "deployment_id": deployment,
+        "deployment_name": deployment,
+        "app_name": "canopy",
+        "current_num_replicas": now,
+        "target_num_replicas": now,
+        "running_replicas": [],
+        "total_num_requests": 0.0,
+        "total_queued_requests": 0.0,
+        "aggregated_metrics": {name: {str(i): r[name] for i, r in enumerate(reported)} for name in names},
+        "raw_metrics": {},
+        "capacity_adjusted_min_replicas": 0,
+        "capacity_adjusted_max_replicas": 16,
+        "policy_state": {},
+        "last_scale_up_time": None,
+        "last_scale_down_time": None,
+        "current_time": datetime.fromisoformat(at).timestamp(),
+        "config": AutoscalingConfig(min_replicas=0, max_replicas=16, target_ongoing_requests=SEQUENCES),
+    }
+    return AutoscalingContext(**options | given)
+
+
+def test_drafters_come_for_verifiers_that_have_none_and_routers_for_requests() -> None:
+    report = {"running": 32.0, "waiting": 0.0, "busy": 1.0, "kv_usage": 0.1, "drafting": 50.0}
+    contexts = {
+        "v": context("Verifier", [report, report], now=2),
+        "d": context("DrafterPool", [], now=0),
+        "r": context("Router", [], now=1, total_num_requests=65.0),
+    }
+    numbers, _ = JointScaling()(contexts)
+    assert numbers == {"v": 3, "d": 2, "r": 3}
+    assert VerifierScaling()(contexts["v"])[0] == 3
+    assert DrafterScaling()(contexts["d"])[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("at", "most", "least"),
+    [
+        ("2026-11-30 11:30+00:00", 16, 4),  # half past twelve in Berlin
+        ("2026-11-30 10:30+00:00", 16, 0),
+        ("2026-11-30 11:30+00:00", 8, 2),  # a cluster that is to have half of its replicas
+    ],
+)
+def test_hours_are_of_a_place_and_for_a_whole_cluster(at: str, most: int, least: int) -> None:
+    policy = VerifierScaling(
+        timezone="Europe/Berlin", hours=[{"start": "12:00", "end": "13:00", "verifiers": 4}]
+    )
+    quiet = context("Verifier", [], now=1, at=at, capacity_adjusted_max_replicas=most)
+    assert policy(quiet)[0] == least
