@@ -17,7 +17,7 @@ from ray.serve.schema import ServeDeploySchema
 
 pytestmark = pytest.mark.ray
 
-LONG: dict[str, Any] = {"model": "elastic", "prompt": "abcabcabc", "max_tokens": 1000, "seed": 9}
+LONG: dict[str, Any] = {"model": "elastic", "prompt": "abcabcabc", "max_tokens": 400, "seed": 9}
 
 
 def settings(model: Path, **autoscaling: Any) -> dict[str, Any]:
