@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -73,7 +74,9 @@ class GenerationRequest:
     prompt_ids and output_ids stay apart: a replayed request has both, and max_tokens, penalties and
     noise count from the boundary. `choice_index` is the i-th of `n` completions of the same prompt.
     Computed prefixes are shared only among requests of the same `cache_salt`. `fingerprint`: of the model
-    that began it, which alone may go on; None: any.
+    that began it, which alone may go on; None: any. `priority`: 0 or 1, which yields to 0. Requests of one
+    `cache_key` are best sent to the same verifier; None: those that begin with the same tokens are.
+    `tokenizer`: ModelCard.tokenizer of the model that the ids are for, which alone may read them; None: any.
     """
 
     request_id: str
@@ -83,6 +86,9 @@ class GenerationRequest:
     output_ids: tuple[int, ...] = ()
     cache_salt: str | None = None
     fingerprint: str | None = None
+    priority: int = 0
+    cache_key: str | None = None
+    tokenizer: str | None = None
 
     def __post_init__(self) -> None:
         assert self.prompt_ids
@@ -225,3 +231,10 @@ class ModelCard:
     eos_token: str | None = None
     created: int = 0
     sampling: SamplingDefaults = SamplingDefaults()
+
+    @property
+    def tokenizer(self) -> str:
+        """16 hexadecimal digits: equal where text becomes the same tokens, and ends with the same."""
+        digest = hashlib.sha256(self.tokenizer_json)
+        digest.update(repr((self.chat_template, self.bos_token, self.eos_token, self.eos_token_ids)).encode())
+        return digest.hexdigest()[:16]

@@ -57,12 +57,14 @@ class StepPlan:
 
 
 class Scheduler:
-    """First come, first served, with preemption of the youngest.
+    """First come, first served within a priority, with preemption of the last that came.
 
-    Running sequences are always older than waiting ones, and each queue is in order of arrival. A sequence
+    Running sequences are in order of admission: of one priority they are older than waiting ones. Those of
+    priority 1 wait while any of priority 0 does, are preempted for it, and are preempted first. A sequence
     is admitted with blocks for all the tokens it has, so that prefill never waits for memory: only the root
-    of a decode can find the cache full. The oldest sequence therefore always advances: every request ends.
-    It begins with what the prefix cache has of it.
+    of a decode can find the cache full. The first of the best priority therefore always advances: every
+    request ends, those of priority 1 when the others leave room. It begins with what the prefix cache has
+    of it.
 
     Raises ConfigError if a step might not have a row for every running sequence.
     """
@@ -92,7 +94,7 @@ class Scheduler:
 
     @property
     def running(self) -> tuple[Sequence, ...]:
-        """Those that hold blocks, in order of arrival."""
+        """Those that hold blocks, in order of admission."""
         return tuple(self._running)
 
     @property
@@ -109,7 +111,7 @@ class Scheduler:
 
     @property
     def sequences(self) -> Iterator[Sequence]:
-        """All that are not finished, in order of arrival."""
+        """All that are not finished: those that run, then those that wait."""
         return chain(self._running, self._waiting)
 
     def room(self, seq: Sequence) -> int:
@@ -144,7 +146,7 @@ class Scheduler:
         """Plan one step. `draft_cap(seq)`: draft tokens the caller would verify for it, at least 0."""
         preempted = self._hold_roots()
         if not preempted:
-            self._admit()
+            preempted = self._admit()
         decodes = self._plan_decodes(draft_cap)
         prefills = self._plan_prefills(beside=decodes)
         for seq in (*(decode.seq for decode in decodes), *(chunk.seq for chunk in prefills)):
@@ -169,31 +171,47 @@ class Scheduler:
             self.prefixes.check_integrity(seq)
 
     def _hold_roots(self) -> tuple[Sequence, ...]:
-        """Cover every running sequence's root, oldest first, at the cost of the youngest."""
+        """Cover every running sequence's root, oldest first, at the cost of the last."""
         preempted = []
         for seq in tuple(self._running):
             while seq.status is Status.RUNNING and not self.blocks.grow(seq.block_table, len(seq.token_ids)):
-                preempted.append(self._preempt_youngest())
+                assert self.num_running > 1, "a lone sequence fits: max_model_len <= capacity_tokens"
+                preempted.append(self._preempt_last())
         return tuple(preempted)
 
-    def _preempt_youngest(self) -> Sequence:
-        seq = self._running.pop()
-        assert self._running, "a lone sequence fits: max_model_len <= capacity_tokens"
+    def _preempt_last(self) -> Sequence:
+        """Of the worst priority the one that was admitted last."""
+        place = max(range(self.num_running), key=lambda i: (self._running[i].request.priority, i))
+        seq = self._running.pop(place)
         self.blocks.release(seq.block_table)
         seq.restart()
         self._waiting.appendleft(seq)
         return seq
 
-    def _admit(self) -> None:
-        """Start waiting sequences, in order, while the step would have rows to spare."""
-        rows = sum(seq.num_uncomputed for seq in self._running)
-        while self._waiting and self.num_running < self.max_num_seqs and rows < self.max_num_batched_tokens:
-            if not self._hold_all(self._waiting[0]):
-                return
-            seq = self._waiting.popleft()
-            seq.status = Status.RUNNING
-            self._running.append(seq)
-            rows += seq.num_uncomputed
+    def _admit(self) -> tuple[Sequence, ...]:
+        """Start waiting sequences while the step would have rows to spare. Returns those that yielded."""
+        yielded: list[Sequence] = []
+        while (seq := self._next()) and self._rows_before(seq) < self.max_num_batched_tokens:
+            if seq in yielded:
+                break
+            if self.num_running < self.max_num_seqs and self._hold_all(seq):
+                self._waiting.remove(seq)
+                seq.status = Status.RUNNING
+                self._running.append(seq)
+            elif any(other.request.priority > seq.request.priority for other in self._running):
+                yielded.append(self._preempt_last())
+            else:
+                break
+        return tuple(yielded)
+
+    def _next(self) -> Sequence | None:
+        """Of the best priority the one that has waited longest."""
+        return min(self._waiting, key=lambda seq: seq.request.priority, default=None)
+
+    def _rows_before(self, newcomer: Sequence) -> int:
+        """That running sequences want, but for those that would yield them to the newcomer."""
+        priority = newcomer.request.priority
+        return sum(seq.num_uncomputed for seq in self._running if seq.request.priority <= priority)
 
     def _hold_all(self, seq: Sequence) -> bool:
         """Cover a waiting sequence's tokens, first with what is cached of them. False: too few are free."""
@@ -230,10 +248,10 @@ class Scheduler:
         return end - len(seq.token_ids)
 
     def _plan_prefills(self, beside: tuple[Decode, ...]) -> tuple[Prefill, ...]:
-        """Chunks as long as the rows left by decodes allow, oldest first."""
+        """Chunks as long as the rows left by decodes allow, oldest first within a priority."""
         rows = self.max_num_batched_tokens - sum(1 + decode.max_draft for decode in beside)
         chunks = []
-        for seq in self._running:
+        for seq in sorted(self._running, key=lambda seq: seq.request.priority):
             length = min(seq.num_uncomputed, rows)
             if length > 0 and not seq.is_decoding:
                 chunks.append(Prefill(seq, seq.num_computed, length))

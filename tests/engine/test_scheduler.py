@@ -43,12 +43,23 @@ class Paper:
         self.cache = [SCRIBBLE] * self.blocks.capacity_tokens
         self.all: list[Sequence] = []
 
-    def add(self, prompt: int, max_tokens: int = 100, output: int = 0, text: int | None = None) -> Sequence:
+    def add(
+        self,
+        prompt: int,
+        max_tokens: int = 100,
+        output: int = 0,
+        text: int | None = None,
+        priority: int = 0,
+    ) -> Sequence:
         seq_id = len(self.all)
         start = 1000 * (seq_id if text is None else text)
         ids = tuple(range(start, start + prompt + output))
         request = GenerationRequest(
-            f"r{seq_id}", ids[:prompt], SamplingParams(max_tokens), output_ids=ids[prompt:]
+            f"r{seq_id}",
+            ids[:prompt],
+            SamplingParams(max_tokens),
+            output_ids=ids[prompt:],
+            priority=priority,
         )
         seq = Sequence.create(seq_id, request)
         self.all.append(seq)
@@ -129,18 +140,19 @@ class Paper:
         self.check_nobody_starves(planned)
 
     def check_nobody_starves(self, planned: list[Sequence]) -> None:
-        """Every decode has its row, and the oldest sequence of all advances in every step."""
+        """Every decode has its row, and the first of the best priority advances in every step."""
         running = [seq for seq in self.scheduler.sequences if seq.status is Status.RUNNING]
         assert all(seq in planned for seq in running if seq.is_decoding)
-        assert next(iter(self.scheduler.sequences)) in planned
+        assert min(running or self.scheduler.sequences, key=lambda seq: seq.request.priority) in planned
 
     def covered(self, seq: Sequence) -> int:
         return len(seq.block_table) * self.blocks.block_size
 
     def check_consistent(self) -> None:
         self.scheduler.check_integrity()
-        order = [seq.seq_id for seq in self.scheduler.sequences]
-        assert order == sorted(order)
+        for priority in (0, 1):
+            order = [s.seq_id for s in self.scheduler.sequences if s.request.priority == priority]
+            assert order == sorted(order)
         for seq in self.scheduler.sequences:
             assert len(seq.token_ids) < self.scheduler.max_model_len
             cached = [self.cache[self.slot(seq, position)] for position in range(seq.num_computed)]
@@ -612,6 +624,49 @@ def test_output_is_the_same_however_small_the_cache() -> None:
     assert [seq.token_ids for seq in tight.all] == [seq.token_ids for seq in roomy.all]
 
 
+# Priorities
+
+
+def test_a_batch_request_waits_for_those_that_came_later() -> None:
+    paper = Paper(64, max_num_seqs=1)
+    paper.add(prompt=3, max_tokens=1)
+    paper.add(prompt=3, max_tokens=1, priority=1)
+    paper.add(prompt=3, max_tokens=1)
+    assert [chunks(paper.step())[0][0] for _ in range(3)] == [0, 2, 1]
+
+
+@pytest.mark.parametrize(("num_blocks", "max_num_seqs"), [(64, 2), (9, 8)])
+def test_batch_requests_yield_and_come_back(num_blocks: int, max_num_seqs: int) -> None:
+    """The last that came, where there are too few places, or too few blocks."""
+    paper = Paper(num_blocks, max_num_seqs=max_num_seqs)
+    first, last = (paper.add(prompt=14, max_tokens=4, priority=1) for _ in range(2))
+    paper.step()
+    interactive = paper.add(prompt=14, max_tokens=2)
+    plan = paper.step()
+    assert plan.preempted == (last,)
+    assert {first, interactive} == {each.seq for each in (*plan.decodes, *plan.prefills)}
+    paper.run()
+    assert last.num_output == 4
+
+
+def test_a_lone_batch_request_yields() -> None:
+    paper = Paper(8)
+    paper.add(prompt=28, max_tokens=2, priority=1)
+    paper.step()
+    paper.add(prompt=28, max_tokens=1)
+    assert chunks(paper.step()) == [(1, 0, 28)]
+    paper.run()
+    paper.check_idle()
+
+
+def test_an_interactive_prompt_overtakes_one_of_a_batch() -> None:
+    paper = Paper(64)
+    paper.add(prompt=200, priority=1)
+    paper.step()
+    paper.add(prompt=40)
+    assert chunks(paper.step()) == [(1, 0, 40), (0, 64, 24)]
+
+
 # Abort
 
 
@@ -682,11 +737,16 @@ class AnyTraffic(RuleBasedStateMachine):
             max_model_len=max(2, num_blocks * block_size - spare_slots),
         )
 
-    @rule(data=st.data(), max_tokens=st.integers(1, 30), text=st.sampled_from([None, 0, 0, 1]))
-    def add(self, data: st.DataObject, max_tokens: int, text: int | None) -> None:
+    @rule(
+        data=st.data(),
+        max_tokens=st.integers(1, 30),
+        text=st.sampled_from([None, 0, 0, 1]),
+        priority=st.sampled_from([0, 0, 1]),
+    )
+    def add(self, data: st.DataObject, max_tokens: int, text: int | None, priority: int) -> None:
         known = data.draw(st.integers(1, self.paper.scheduler.max_model_len - 1), label="prompt + output")
         output = data.draw(st.integers(0, min(known, max_tokens) - 1), label="output")
-        self.paper.add(known - output, max_tokens, output, text)
+        self.paper.add(known - output, max_tokens, output, text, priority)
 
     @rule(data=st.data())
     def step(self, data: st.DataObject) -> None:
