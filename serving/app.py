@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import tempfile
 import uuid
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 from ray.serve import Application, Deployment
-from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
+from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, BackpressureConfig, RequestRouterConfig
 from ray.serve.schema import LoggingConfig
 
 from serving.config import ServeConfig
+from serving.errors import OverloadedError
 from serving.replicas.drafter import DrafterPool
 from serving.replicas.scaling import DrafterScaling, VerifierScaling
 from serving.replicas.verifier import Verifier
@@ -28,6 +30,7 @@ from serving.replicas.workers import (
     verifier_bundle,
 )
 from serving.router.deployment import Router
+from serving.router.routing import RoutingSettings, VerifierRouter
 
 # A dead worker is noticed by the next check, and until then its replica answers 503; a check is cheap.
 HEALTH_CHECK_PERIOD_S = 1.0
@@ -41,6 +44,10 @@ CONSTRUCTOR_TRIES = 3
 # How often replicas that are autoscaled tell their load, and over how long it is averaged.
 LOAD_PERIOD_S = 2.0
 LOAD_AVERAGE_S = 10.0
+# How old what routers know of a verifier's cache may be; they know its queue by themselves.
+ROUTING_STATS_PERIOD_S = 2.0
+# For a verifier to learn that it is to go, and for its routers to take back what it hands them.
+HAND_BACK_S = 10.0
 
 
 def build(args: dict[str, Any]) -> Application:
@@ -57,8 +64,10 @@ def _router(config: ServeConfig, verifier: Application) -> Application:
         Router,
         num_replicas=config.replicas.routers,
         ray_actor_options=_actor(config, config.replicas.router_cpus) | _on_nodes(config, "router"),
-        max_ongoing_requests=config.replicas.max_ongoing_requests,
-        **_lifecycle(config.router.request_timeout_s),
+        max_ongoing_requests=config.router.max_ongoing_requests,
+        max_queued_requests=config.router.max_ongoing_requests,
+        backpressure_config=BackpressureConfig(status_code=429, retry_after_s=OverloadedError.retry_after_s),
+        **_lifecycle(config, config.router.request_timeout_s),
     ).bind(config, verifier)
 
 
@@ -73,10 +82,24 @@ def _verifier(config: ServeConfig, drafters: Application | None) -> Application:
         ],
         placement_group_strategy=config.replicas.verifier_placement_strategy,
         max_ongoing_requests=config.replicas.max_ongoing_requests,
+        request_router_config=_routing(config),
         max_constructor_retry_count=CONSTRUCTOR_TRIES,
         **_group_on_nodes(config, "verifier"),
-        **_lifecycle(config.router.request_timeout_s),
+        **_lifecycle(config, config.replicas.verifier_drain_s + HAND_BACK_S),
     ).bind(config, drafters)
+
+
+def _routing(config: ServeConfig) -> RequestRouterConfig:
+    """How routers choose a verifier. Serve wants the settings as JSON."""
+    settings = RoutingSettings(
+        config.model_name, prefix_tokens=config.router.affinity_tokens, load_bound=config.router.load_bound
+    )
+    options: dict[str, Any] = {
+        "request_router_class": VerifierRouter,
+        "request_router_kwargs": asdict(settings),
+        "request_routing_stats_period_s": ROUTING_STATS_PERIOD_S,
+    }
+    return RequestRouterConfig(**options)
 
 
 def _drafters(config: ServeConfig) -> Application | None:
@@ -90,7 +113,7 @@ def _drafters(config: ServeConfig) -> Application | None:
         placement_group_bundles=[{"CPU": FRONT_CPUS}, drafter_bundle(config)],
         placement_group_strategy="STRICT_PACK",
         **_group_on_nodes(config, "drafter"),
-        **_lifecycle(DRAFTER_SHUTDOWN_S),
+        **_lifecycle(config, DRAFTER_SHUTDOWN_S),
     ).bind(config)
 
 
@@ -145,10 +168,11 @@ def _group_on_nodes(config: ServeConfig, role: str) -> dict[str, Any]:
     return {"placement_group_bundle_label_selector": [labels]} if labels else {}
 
 
-def _lifecycle(longest_request_s: float) -> dict[str, Any]:
-    """A replica that is told to go may finish what it has: no request lives longer than this."""
+def _lifecycle(config: ServeConfig, shutdown_s: float) -> dict[str, Any]:
+    """A replica that is told to go has `shutdown_s` to be rid of its requests."""
     return {
-        "graceful_shutdown_timeout_s": longest_request_s,
+        "max_surge_percent": config.replicas.max_surge_percent,
+        "graceful_shutdown_timeout_s": shutdown_s,
         "graceful_shutdown_wait_loop_s": 0.2,
         "health_check_period_s": HEALTH_CHECK_PERIOD_S,
         "health_check_timeout_s": HEALTH_CHECK_TIMEOUT_S,

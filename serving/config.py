@@ -253,16 +253,41 @@ class RouterConfig(_Section):
         1024, ge=1, description="When a chat request does not say, and context allows."
     )
     connect_wait_s: float = Field(
-        5.0, ge=0, description="How long a request waits for a router that has not reached a verifier yet."
+        5.0,
+        ge=0,
+        description="How long a request waits for a verifier where none is in service.",
     )
     request_timeout_s: float = Field(
         600.0, gt=0, description="A request that takes longer ends with an error."
+    )
+    affinity_tokens: int = Field(
+        256,
+        ge=1,
+        description="Requests that begin with the same tokens, so many, go to the same verifier; "
+        "`prompt_cache_key` decides instead where a request has one.",
+    )
+    load_bound: float = Field(
+        1.25,
+        ge=1,
+        description="But to another one where that has more than this times the average verifier's requests.",
+    )
+    max_ongoing_requests: int = Field(
+        1024,
+        ge=1,
+        description="HTTP requests that a router holds, and those that wait in each proxy while all routers "
+        "are full.",
+    )
+    max_queued_requests: int = Field(
+        256,
+        ge=1,
+        description="Requests that wait in each router while all verifiers are full, those of priority 1 in "
+        "half of the places; the next gets a 429.",
     )
     max_replays: int = Field(
         3, ge=0, description="How often a request goes on elsewhere when its verifier is lost."
     )
     replay_wait_s: float = Field(
-        120.0, ge=0, description="How long a request whose verifier is lost waits for one that goes on."
+        120.0, ge=0, description="How long a request without its verifier waits for one that goes on."
     )
 
 
@@ -288,7 +313,19 @@ class ReplicaConfig(_Section):
     verifier_metrics_port: int = Field(0, ge=0, le=65535, description="Of an engine's own metrics; 0: any.")
     drafter_metrics_port: int = Field(0, ge=0, le=65535, description="Of a drafter's own metrics; 0: any.")
     max_ongoing_requests: int = Field(
-        256, ge=1, description="Requests a replica holds, waiting ones included."
+        256, ge=1, description="Requests that a verifier holds, waiting ones included."
+    )
+    verifier_drain_s: float = Field(
+        5.0,
+        ge=0,
+        description="How long a verifier that is to go works on; what is left then goes on elsewhere.",
+    )
+    max_surge_percent: int = Field(
+        25,
+        ge=0,
+        le=100,
+        description="Replicas of a new version that an update starts before old ones stop, of each kind, in "
+        "percent, rounded up. 0: old ones stop first, for clusters without room for one more.",
     )
     drafter_gpus: float = Field(0.0, ge=0, description="For a head or draft model; prompt lookup uses none.")
     pin_to_roles: bool = Field(

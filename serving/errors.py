@@ -8,6 +8,8 @@ class CanopyError(Exception):
 
     status = 500
     code = "internal_error"
+    retry_after_s: int | None = None
+    """When a client may try again, where that is of use."""
 
     @property
     def kind(self) -> str:
@@ -61,6 +63,7 @@ class OverloadedError(CanopyError):
 
     status = 429
     code = "overloaded"
+    retry_after_s = 1
 
 
 class UnavailableError(CanopyError):
@@ -68,12 +71,26 @@ class UnavailableError(CanopyError):
 
     status = 503
     code = "unavailable"
+    retry_after_s = 5
 
 
 class VerifierLostError(UnavailableError):
     """The verifier died while it worked on the request. What it said before stands, and can be continued."""
 
     code = "verifier_lost"
+
+
+class MigratedError(UnavailableError):
+    """The verifier hands the request back, or does not take it: it is to go. What it said before stands."""
+
+    code = "migrated"
+
+
+class ModelReplacedError(UnavailableError):
+    """The verifier has another model than the one that the request is for, or was begun by."""
+
+    code = "model_replaced"
+    retry_after_s = 1
 
 
 class RankLostError(CanopyError):
@@ -83,7 +100,7 @@ class RankLostError(CanopyError):
 
 
 class RequestTimeoutError(CanopyError):
-    """The request took longer than the configured limit."""
+    """The request took longer than its client, or the configuration, allows."""
 
     status = 504
     code = "timeout"

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 from prometheus_client import (
@@ -81,6 +81,23 @@ _END_TO_END = _histogram(
 _SUCCESS = _counter("vllm:request_success", "Requests by the reason they ended.", ("finished_reason",))
 _PROMPT_TOKENS = _counter("vllm:prompt_tokens", "Tokens of the prompts.")
 _GENERATION_TOKENS = _counter("vllm:generation_tokens", "Tokens generated.")
+_REPLAYS = _counter(
+    "canopy:replays",
+    "Times that a request went on elsewhere: its verifier was lost, or was to go (migrated).",
+    ("reason",),
+)
+_QUEUED = _gauge("canopy:requests_queued", "Requests that no verifier has taken yet, in routers.", "livesum")
+_REJECTED = _counter(
+    "canopy:requests_rejected",
+    "Requests sent away: the queue was full (overloaded), nothing was in service (unavailable), ...",
+    ("reason",),
+)
+_PLACED = _counter(
+    "canopy:requests_placed",
+    "Requests that a verifier took: the one that has their prefix if any (home), or another that had less to "
+    "do (elsewhere).",
+    ("where",),
+)
 _HTTP_REQUESTS = _counter("canopy:http_requests", "HTTP requests by route and status.", ("route", "status"))
 _HTTP_IN_FLIGHT = _gauge("canopy:http_requests_in_flight", "HTTP requests being answered.", "livesum")
 
@@ -153,6 +170,7 @@ class RouterMetrics:
         self._prompt_tokens = _PROMPT_TOKENS.labels(model_name)
         self._generation_tokens = _GENERATION_TOKENS.labels(model_name)
         self.in_flight = _HTTP_IN_FLIGHT.labels(model_name)
+        self._queued = _QUEUED.labels(model_name)
 
     def first_token(self, seconds: float) -> None:
         """`seconds` since the request arrived."""
@@ -179,9 +197,33 @@ class RouterMetrics:
         if completion_tokens > 1:
             self._per_output_token.observe(decode_seconds / (completion_tokens - 1))
 
+    def replayed(self, reason: Literal["lost", "migrated"]) -> None:
+        """A request goes on elsewhere."""
+        _REPLAYS.labels(self._model, reason).inc()
+
+    def queued(self, requests: int) -> None:
+        """So many of this router's requests wait for a verifier."""
+        self._queued.set(requests)
+
+    def rejected(self, reason: str) -> None:
+        """A request was sent away: `reason` is its error's code."""
+        _REJECTED.labels(self._model, reason).inc()
+
     def answered(self, route: str, status: int) -> None:
         """`route` is the path's pattern, not what the client wrote."""
         _HTTP_REQUESTS.labels(self._model, route, str(status)).inc()
+
+
+class PlacingMetrics:
+    """What is counted where requests are given to verifiers."""
+
+    def __init__(self, model_name: str) -> None:
+        self._home = _PLACED.labels(model_name, "home")
+        self._elsewhere = _PLACED.labels(model_name, "elsewhere")
+
+    def placed(self, *, at_home: bool) -> None:
+        """A verifier has taken a request; at_home: the first in the order of its prefix."""
+        (self._home if at_home else self._elsewhere).inc()
 
 
 @dataclass(slots=True)

@@ -125,7 +125,14 @@ def _call(
         for choice_index in range(body.n or 1):
             index = len(choices)
             request = GenerationRequest(
-                f"{call_id}-{index}", prompt.ids, params, choice_index, cache_salt=body.cache_salt
+                f"{call_id}-{index}",
+                prompt.ids,
+                params,
+                choice_index,
+                cache_salt=body.cache_salt,
+                priority=body.priority or 0,
+                cache_key=body.prompt_cache_key,
+                tokenizer=model.tokenizer,
             )
             choice = Choice(
                 request,
@@ -140,7 +147,7 @@ def _call(
         id=call_id,
         created=int(time.time()),
         model=model,
-        generation=Generation(service.backend, choices, service.metrics, record.started),
+        generation=Generation(service, choices, service.metrics, record.started),
         prompt_tokens=sum(len(prompt.ids) for prompt in prompts),
         seed=seed,
         include_usage=bool(options.include_usage),

@@ -19,7 +19,9 @@ def error_body(error: CanopyError) -> ErrorBody:
 
 
 def error_response(error: CanopyError) -> Response:
-    headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, AuthenticationError) else None
+    headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, AuthenticationError) else {}
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(error.retry_after_s)
     return JSONResponse(error_body(error), error.status, headers)
 
 

@@ -34,7 +34,6 @@ _CHAT: NoOps = _SHARED | {
     "metadata": ({},),
     "service_tier": ("auto", "default"),
     "safety_identifier": (),
-    "prompt_cache_key": (),
     "add_generation_prompt": (True,),
     "continue_final_message": (False,),
     "chat_template": (),

@@ -146,6 +146,16 @@ class CompletionRequest(BaseModel):
         ]
         | None
     ) = None
+    prompt_cache_key: (
+        Annotated[str, Field(min_length=1, description="Requests of one key go to the same verifier.")] | None
+    ) = None
+    timeout_s: (
+        Annotated[float, Field(gt=0, description="Give up after so long, or when the server does.")] | None
+    ) = None
+    priority: (
+        Annotated[int, Field(ge=0, le=1, description="0: interactive; 1: batch, which yields to the others.")]
+        | None
+    ) = None
     num_speculative_tokens: (
         Annotated[int, Field(ge=0, le=255, description="Cap on draft tokens per step; 0: plain decoding.")]
         | None

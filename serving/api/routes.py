@@ -90,9 +90,10 @@ async def _complete(
     call = await make_call(service, body, record)
     record.details = call.log_fields
     form = make_format(call)
+    timeout_s = min(body.timeout_s or config.request_timeout_s, config.request_timeout_s)
     if body.stream:
-        return EventStream(call, form, record, config.request_timeout_s)
-    async with deadline(config.request_timeout_s):
+        return EventStream(call, form, record, timeout_s)
+    async with deadline(timeout_s):
         return await until_disconnect(request.receive, whole_answer(call, form))
 
 

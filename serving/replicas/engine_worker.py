@@ -87,7 +87,8 @@ class EngineWorker:
     async def stats(self) -> dict[str, Any]:
         """The engine's counters as plain numbers: its classes would bring torch into the caller's process.
 
-        `unfinished`: requests that run or wait; `pid`: of the process that holds the model.
+        `unfinished`: requests that run or wait; `kv_usage`: in 0..1; `pid`: of the process that holds the
+        model.
         """
         return await asyncio.wrap_future(self._loop.ask(_stats))
 
@@ -140,4 +141,8 @@ class EngineWorker:
 def _stats(engine: Engine) -> dict[str, Any]:
     scheduler = engine.scheduler
     unfinished = scheduler.num_running + scheduler.num_waiting
-    return asdict(engine.stats) | {"unfinished": unfinished, "pid": os.getpid()}
+    return asdict(engine.stats) | {
+        "unfinished": unfinished,
+        "kv_usage": scheduler.blocks.usage,
+        "pid": os.getpid(),
+    }

@@ -16,11 +16,13 @@ class DeltaStream:
         self._news = asyncio.Event()
 
     def put(self, delta: TokenDelta) -> None:
+        if self._error is not None:
+            return
         self._pending = delta if self._pending is None else self._pending.merged(delta)
         self._news.set()
 
     def fail(self, error: Exception) -> None:
-        """Nothing more will come."""
+        """Nothing more is taken, or the consumer of a fast producer would not hear of it."""
         self._error = error
         self._news.set()
 

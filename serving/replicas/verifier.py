@@ -12,8 +12,9 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 
 from serving.config import ServeConfig
-from serving.errors import UnavailableError, VerifierLostError
+from serving.errors import MigratedError, ModelReplacedError, VerifierLostError
 from serving.logs import configure_logging
+from serving.replicas.membership import Membership
 from serving.replicas.stream import DeltaStream
 from serving.replicas.verifier_workers import VerifierWorkers
 from serving.replicas.workers import unwrapped
@@ -37,11 +38,14 @@ class Verifier:
         self._config = config
         self._streams: dict[str, DeltaStream] = {}
         self._lost: Exception | None = None
+        self._hand_back: asyncio.TimerHandle | None = None  # set while this replica is to go
         self._workers = VerifierWorkers(config, drafters)
         self._worker = self._workers.first
         self._card: ModelCard = await self._workers.start()
+        self._tokenizer = self._card.tokenizer
         jobs = self._fan_out(), self._workers.watch()
         self._tasks = [asyncio.create_task(self._until_lost(job)) for job in jobs]
+        self._membership = Membership(self._in_service)
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Serve's `user_config`, at the start and whenever it changes: how m is chosen (UserConfig).
@@ -53,19 +57,14 @@ class Verifier:
     async def describe(self) -> ModelCard:
         return self._card
 
-    async def ping(self) -> None:
-        """Answers when the engine can take requests. Raises UnavailableError when it is lost."""
-        self._check_engine()
-
     async def generate(self, request: GenerationRequest) -> AsyncIterator[TokenDelta]:
         """Deltas of one request, the last with a finish reason. Closing the iterator aborts the request.
 
-        Raises UnavailableError when the engine is already lost or the request is for another model,
-        VerifierLostError when the engine is lost on the way.
+        Raises MigratedError when this replica is to go or its engine is lost already, VerifierLostError when
+        it is lost on the way, ModelReplacedError for a request of another model.
         """
-        self._check_engine()
-        if request.fingerprint not in (None, self._card.fingerprint):
-            raise UnavailableError("this verifier has another model than the one that began the request")
+        self._check_open()
+        self._check_model(request)
         stream = self._streams[request.request_id] = DeltaStream()
         finished = False
         try:
@@ -89,6 +88,16 @@ class Verifier:
         load: dict[str, float] = await unwrapped(self._worker.load.remote())
         return load
 
+    async def record_routing_stats(self) -> dict[str, Any]:
+        """What routers choose by (router/routing.py). Coarse: Serve tells every router of each change."""
+        kv_usage = (await self.stats())["kv_usage"]
+        return {
+            "requests": _coarse(len(self._streams)),
+            "kv_usage": round(kv_usage, 1 if kv_usage < 0.9 else 2),
+            "fingerprint": self._card.fingerprint,
+            "tokenizer": self._tokenizer,
+        }
+
     async def check_integrity(self) -> None:
         """Check the engine's bookkeeping. Raises AssertionError."""
         await unwrapped(self._worker.check_integrity.remote())
@@ -104,9 +113,33 @@ class Verifier:
             logger.error("%s: killing the engine", why)
             self._workers.kill()
 
-    def _check_engine(self) -> None:
+    def _check_open(self) -> None:
+        """Routers learn a little later that they have to go elsewhere: nothing is lost by trying here."""
         if self._lost is not None:
-            raise UnavailableError("this verifier has lost its engine and is restarting")
+            raise MigratedError("this verifier has lost its engine and takes no requests")
+        if self._hand_back is not None:
+            raise MigratedError("this verifier is to go and takes no requests")
+
+    def _check_model(self, request: GenerationRequest) -> None:
+        if request.fingerprint not in (None, self._card.fingerprint):
+            raise ModelReplacedError("the model that began this request is no longer served; ask again")
+        if request.tokenizer not in (None, self._tokenizer):
+            raise ModelReplacedError("another model is served now; ask again")
+
+    def _in_service(self, in_service: bool) -> None:
+        """Serve has put this replica into service, or taken it out: then what takes long ends elsewhere."""
+        if self._hand_back is not None:
+            self._hand_back.cancel()
+            self._hand_back = None
+        if not in_service:
+            drain_s = self._config.replicas.verifier_drain_s
+            logger.info("going", extra={"fields": {"requests": len(self._streams), "drain_s": drain_s}})
+            self._hand_back = asyncio.get_running_loop().call_later(drain_s, self._migrate)
+
+    def _migrate(self) -> None:
+        logger.info("handing back", extra={"fields": {"requests": len(self._streams)}})
+        for stream in self._streams.values():
+            stream.fail(MigratedError("the verifier is to go; the request goes on elsewhere"))
 
     async def _fan_out(self) -> None:
         """One long poll per step for all requests, instead of one stream from rank 0 for each."""
@@ -127,3 +160,9 @@ class Verifier:
             for stream in self._streams.values():
                 stream.fail(VerifierLostError("the verifier lost its engine while it was generating"))
             self._workers.kill()
+
+
+def _coarse(count: int) -> int:
+    """Its first two binary digits: 0, 1, 2, 3, 4, 6, 8, 12, 16, ..."""
+    rest = max(0, count.bit_length() - 2)
+    return count >> rest << rest

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from serving.errors import GenerationError, UnavailableError
-from serving.router.backend import Backend
+from serving.router.backend import TokenSource
 from serving.router.detokenizer import Detokenizer
 from serving.router.stops import StopMatcher
 from serving.types import FinishReason, GenerationRequest, SpeculationStats, TokenDelta, TokenLogprobs
@@ -67,12 +67,12 @@ class Choice:
         self._length = 0  # characters that the detokenizer has settled
         self._stops = StopMatcher(stops) if stops else None
 
-    async def stream(self, backend: Backend) -> AsyncGenerator[Piece, None]:
+    async def stream(self, source: TokenSource) -> AsyncGenerator[Piece, None]:
         """One piece per delta. Leaving early aborts the work, and so does a stop string.
 
         Raises GenerationError or UnavailableError when the verifier gives up.
         """
-        async with aclosing(backend.generate(self.request)) as deltas:
+        async with aclosing(source.generate(self.request)) as deltas:
             async for delta in deltas:
                 piece = self.take(delta)
                 yield piece

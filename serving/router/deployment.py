@@ -17,9 +17,10 @@ from serving.api.app import create_app
 from serving.config import ServeConfig
 from serving.errors import CanopyError, OverloadedError, UnavailableError, VerifierLostError
 from serving.logs import configure_logging
-from serving.metrics import start_exporter
+from serving.metrics import RouterMetrics, start_exporter
 from serving.router.replay import Replaying
 from serving.router.service import Service
+from serving.router.waiting import WaitingRoom, open_room
 from serving.types import GenerationRequest, ModelCard, TokenDelta
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,10 @@ _LOST = (RayActorError, WorkerCrashedError, NodeDiedError, OwnerDiedError)
 class VerifierPool:
     """The verifier deployment as a `Backend`."""
 
-    def __init__(self, handle: DeploymentHandle[Any]) -> None:
+    def __init__(self, handle: DeploymentHandle[Any], room: WaitingRoom) -> None:
+        """room: where requests wait until a verifier has taken them."""
+        open_room(handle.app_name, room)
+        self._room = room
         self._handle = handle
         self._streaming = handle.options(stream=True)
 
@@ -40,19 +44,24 @@ class VerifierPool:
             return card
 
     async def ping(self) -> None:
-        with _callers_errors():
-            await self._handle.ping.remote()
+        """Serve knows which verifiers can take requests: a call would wait in their queues."""
+        if not self._room.verifiers:
+            raise UnavailableError("not ready: no verifier is in service")
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[TokenDelta, None]:
-        complete = False
+        deltas: DeploymentResponseGenerator[Any] | None = None
+        finished = False
         with _callers_errors():
-            deltas = cast(DeploymentResponseGenerator[Any], self._streaming.generate.remote(request))
             try:
-                async for delta in deltas:
-                    complete = delta.finish_reason is not None
+                async with self._room.place(request):
+                    deltas = cast(DeploymentResponseGenerator[Any], self._streaming.generate.remote(request))
+                    delta: TokenDelta | None = await anext(deltas, None)
+                while delta is not None:
+                    finished = delta.finish_reason is not None
                     yield delta
+                    delta = await anext(deltas, None)
             finally:
-                if not complete:
+                if deltas is not None and not finished:
                     deltas.cancel()  # type: ignore[no-untyped-call]
 
 
@@ -87,7 +96,9 @@ class Router:
     def __init__(self, config: ServeConfig, verifier: DeploymentHandle[Any]) -> None:
         configure_logging(config.log_level)
         start_exporter(config.replicas.router_metrics_port)
-        self._service = Service(config, Replaying(VerifierPool(verifier), config.router))
+        metrics, settings = RouterMetrics(config.model_name), config.router
+        room = WaitingRoom(settings.max_queued_requests, settings.connect_wait_s, metrics)
+        self._service = Service(config, Replaying(VerifierPool(verifier, room), settings, metrics))
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Called by Serve once the replica is constructed. Serve's proxy adds the X-Request-Id header."""

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from time import perf_counter
 
 from serving.metrics import RouterMetrics
-from serving.router.backend import Backend
+from serving.router.backend import TokenSource
 from serving.router.choice import Choice, Piece
 from serving.types import FinishReason, SpeculationStats
 
@@ -20,10 +20,10 @@ class Generation:
     """
 
     def __init__(
-        self, backend: Backend, choices: Sequence[Choice], metrics: RouterMetrics, started: float
+        self, source: TokenSource, choices: Sequence[Choice], metrics: RouterMetrics, started: float
     ) -> None:
         self.choices = choices
-        self._backend = backend
+        self._source = source
         self._metrics = metrics
         self._started = started
         self.seconds_to_first_token: float | None = None
@@ -85,7 +85,7 @@ class Generation:
         outcome = FinishReason.ABORT
         first = last = None
         try:
-            async with aclosing(choice.stream(self._backend)) as pieces:
+            async with aclosing(choice.stream(self._source)) as pieces:
                 async for piece in pieces:
                     now = perf_counter()
                     if last is None:

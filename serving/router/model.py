@@ -18,7 +18,7 @@ class ServedModel:
     """Built from a verifier's card. Raises ModelLoadError when tokenizer or template are unusable."""
 
     def __init__(self, card: ModelCard) -> None:
-        self.card = card
+        self.card, self.tokenizer = card, card.tokenizer
         self._tokenizer = Tokenizer(card.tokenizer_json)
         self._detokenizers = DetokenizerFactory(self._tokenizer)
         self._token_bytes = TokenBytes(self._tokenizer)

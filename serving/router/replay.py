@@ -1,4 +1,7 @@
-"""Requests that outlive their verifier: what it had said is kept, and another one goes on from there."""
+"""Requests that outlive their verifier: what it had said is kept, and another one goes on from there.
+
+A verifier may be lost, or hand its requests back because it is to go; only losses are counted and limited.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,14 @@ from dataclasses import replace
 from time import monotonic
 
 from serving.config import RouterConfig
-from serving.errors import CanopyError, OverloadedError, UnavailableError, VerifierLostError
+from serving.errors import (
+    CanopyError,
+    MigratedError,
+    OverloadedError,
+    UnavailableError,
+    VerifierLostError,
+)
+from serving.metrics import RouterMetrics
 from serving.router.backend import Backend
 from serving.types import GenerationRequest, ModelCard, SpeculationStats, TokenDelta
 
@@ -28,9 +38,10 @@ class Replaying:
     that nothing is ready.
     """
 
-    def __init__(self, backend: Backend, config: RouterConfig) -> None:
+    def __init__(self, backend: Backend, config: RouterConfig, metrics: RouterMetrics) -> None:
         self._backend = backend
         self._config = config
+        self._metrics = metrics
 
     async def describe(self) -> ModelCard:
         return await self._backend.describe()
@@ -51,11 +62,21 @@ class Replaying:
                 return
             except (UnavailableError, OverloadedError) as error:
                 pause_s = losses.pause_s(error)
-                if isinstance(error, VerifierLostError):
-                    fields = {"request_id": request.request_id, "tokens": so_far.num_tokens}
-                    logger.warning("a request has lost its verifier", extra={"fields": fields})
+                if pause_s is None:
+                    self._metrics.rejected(error.code)
+                    raise
+                self._tell(error, so_far)
             so_far.lose()
             await asyncio.sleep(pause_s)
+
+    def _tell(self, error: CanopyError, so_far: _SoFar) -> None:
+        fields = {"request_id": so_far.rest.request_id, "tokens": so_far.num_tokens}
+        if isinstance(error, VerifierLostError):
+            logger.warning("a request has lost its verifier", extra={"fields": fields})
+            self._metrics.replayed("lost")
+        elif isinstance(error, MigratedError):
+            logger.info("a request is handed back", extra={"fields": fields})
+            self._metrics.replayed("migrated")
 
 
 class _SoFar:
@@ -108,14 +129,15 @@ class _Losses:
     def wait_is_over(self) -> None:
         self._waiting_since, self._pause_s = None, FIRST_PAUSE_S
 
-    def pause_s(self, error: CanopyError) -> float:
-        """How long to wait before the next try. Raises `error` where there is to be none."""
+    def pause_s(self, error: CanopyError) -> float | None:
+        """How long to wait before the next try; None: there is to be none."""
         if isinstance(error, VerifierLostError):
             if not self._left:
-                raise error
+                return None
             self._left -= 1
+        if isinstance(error, VerifierLostError | MigratedError):
             self._waiting_since = self._waiting_since or monotonic()
         if self._waiting_since is None or monotonic() - self._waiting_since >= self._wait_s:
-            raise error
+            return None
         pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
         return pause_s

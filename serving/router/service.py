@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 
 from serving.config import ServeConfig
-from serving.errors import CanopyError, ModelNotFoundError, UnavailableError
+from serving.errors import CanopyError, ModelNotFoundError, ModelReplacedError, UnavailableError
 from serving.metrics import RouterMetrics
 from serving.router.backend import Backend
 from serving.router.model import ServedModel
+from serving.types import GenerationRequest, TokenDelta
 
 logger = logging.getLogger(__name__)
 
 _DESCRIBE_TIMEOUT_S = 10.0
-_PING_TIMEOUT_S = 2.0
 _RETRY_S = 0.5
 
 
 class Service:
-    """Not ready until `connect` has read a verifier's card."""
+    """Not ready until `connect` has read a verifier's card, nor while it reads that of another model."""
 
     def __init__(self, config: ServeConfig, backend: Backend) -> None:
         self.config = config
-        self.backend = backend
+        self._backend = backend
         self.metrics = RouterMetrics(config.model_name)
         self._model: ServedModel | None = None
         self._why_not_ready = "the model is being loaded"
@@ -57,16 +58,29 @@ class Service:
         _ = self.model
         if self.config.replicas.verifiers == 0:
             return
+        await self._backend.ping()
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[TokenDelta, None]:
+        """As the backend does. Where another model is served now, its card is read for the next requests."""
         try:
-            await asyncio.wait_for(self.backend.ping(), _PING_TIMEOUT_S)
-        except TimeoutError:
-            raise UnavailableError("not ready: no verifier answers") from None
+            async with aclosing(self._backend.generate(request)) as deltas:
+                async for delta in deltas:
+                    yield delta
+        except ModelReplacedError:
+            self._forget(request)
+            raise
+
+    def _forget(self, request: GenerationRequest) -> None:
+        if self._model is not None and self._model.tokenizer == request.tokenizer:
+            self._model, self._why_not_ready = None, "another model is served now"
+            self._connected.clear()
+            self._reconnecting = asyncio.create_task(self.connect())
 
     async def connect(self) -> None:
         """Ask for the model's card until a verifier hands it out."""
         while self._model is None:
             try:
-                card = await asyncio.wait_for(self.backend.describe(), _DESCRIBE_TIMEOUT_S)
+                card = await asyncio.wait_for(self._backend.describe(), _DESCRIBE_TIMEOUT_S)
                 self._model = ServedModel(card)
                 self._connected.set()
             except TimeoutError:

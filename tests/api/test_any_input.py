@@ -14,6 +14,7 @@ FIELDS = [
     *("max_tokens", "min_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "n", "stop", "stream"),
     *("presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "ignore_eos"),
     *("logprobs", "top_logprobs", "echo", "best_of", "stop_token_ids", "stream_options", "suffix", "tools"),
+    *("priority", "prompt_cache_key"),
 ]
 PARAMS = st.dictionaries(st.sampled_from(FIELDS), st.sampled_from(ODD), max_size=5)
 PROMPTS = st.sampled_from(["Hi", ["Hi", "a"], [5, 6], [[5], [6]], ["Hi"] * 9, [1.5], [[]], None])

@@ -69,9 +69,13 @@ def test_parameters_reach_the_verifier(client: openai.OpenAI, verifier: Scripted
             "stop_token_ids": [9],
             "num_speculative_tokens": 3,
             "cache_salt": "tenant",
+            "priority": 1,
+            "prompt_cache_key": "talk",
         },
     )
-    assert verifier.requests[0].cache_salt == "tenant"
+    request = verifier.requests[0]
+    assert (request.cache_salt, request.priority, request.cache_key) == ("tenant", 1, "talk")
+    assert request.tokenizer == CARD.tokenizer
     params = verifier.requests[0].params
     assert (params.max_tokens, params.temperature, params.top_p, params.top_k) == (7, 0.5, 0.9, 5)
     assert (params.min_p, params.seed, params.num_speculative_tokens) == (0.1, 2**64 - 1, 3)

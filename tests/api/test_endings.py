@@ -52,6 +52,13 @@ def test_no_time_for_the_first_token(hasty: Running, stream: bool) -> None:
     assert len(hasty.verifier.aborted) == 1
 
 
+def test_a_client_may_have_less_time_than_the_server(server: Running, verifier: ScriptedVerifier) -> None:
+    verifier.script = lambda _: [60.0]
+    response = httpx.post(f"{server.url}/v1/chat/completions", json=CHAT | {"timeout_s": 0.1})
+    assert response.status_code == 504
+    assert response.json()["error"]["message"] == "the request took longer than 0.1 s"
+
+
 def test_no_time_in_mid_stream(hasty: Running) -> None:
     hasty.verifier.script = lambda r: [TokenDelta(r.request_id, (20,)), 60.0]
     hasty.verifier.aborted = []

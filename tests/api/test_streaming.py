@@ -140,6 +140,7 @@ def test_a_failure_before_the_first_token_has_its_status(
     response = http.post("/v1/chat/completions", json=CHAT | {"stream": stream})
     assert response.status_code == status
     assert response.json()["error"]["message"] == str(error)
+    assert ("retry-after" in response.headers) == (status in (429, 503)), "when to try again"
 
 
 def test_a_failure_after_it_is_an_error_event(http: httpx.Client, verifier: ScriptedVerifier) -> None:

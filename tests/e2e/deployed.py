@@ -10,9 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import openai
 import psutil
 import ray
+from prometheus_client.parser import text_string_to_metric_families
 from ray import serve
 
 from serving.app import build
@@ -40,6 +42,17 @@ class Deployed:
         """Nothing runs or waits, and every block is accounted for."""
         eventually(lambda: self.stats()["unfinished"] == 0)
         self._handle("Verifier").check_integrity.remote().result(timeout_s=30)
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Of all processes of the service; 0 where there is no such series yet."""
+        text = httpx.get(f"{self.url}/metrics", timeout=10).text
+        samples = [
+            sample
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        ]
+        return sum(sample.value for sample in samples)
 
     def drafter_pid(self) -> int:
         worker = named_worker(self._handle("DrafterPool").lease.remote().result(timeout_s=30))

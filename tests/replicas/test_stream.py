@@ -52,3 +52,12 @@ async def test_a_failure_comes_after_what_was_there_and_stays() -> None:
     for _ in range(2):
         with pytest.raises(GenerationError, match="lost"):
             await stream.take()
+
+
+async def test_what_comes_after_a_failure_does_not_put_it_off() -> None:
+    """An engine goes on until it is told to abort; the consumer has to hear that it is to go elsewhere."""
+    stream = DeltaStream()
+    stream.fail(GenerationError("going"))
+    stream.put(TokenDelta("a", (1,)))
+    with pytest.raises(GenerationError, match="going"):
+        await stream.take()

@@ -10,7 +10,16 @@ import pytest
 from http_harness import CARD, ScriptedVerifier
 
 from serving.config import RouterConfig
-from serving.errors import GenerationError, OverloadedError, UnavailableError, VerifierLostError
+from serving.errors import (
+    CanopyError,
+    GenerationError,
+    MigratedError,
+    ModelReplacedError,
+    OverloadedError,
+    UnavailableError,
+    VerifierLostError,
+)
+from serving.metrics import REGISTRY, RouterMetrics
 from serving.router.replay import Replaying
 from serving.types import FinishReason, GenerationRequest, SamplingParams, SpeculationStats, TokenDelta
 
@@ -18,6 +27,8 @@ TEXT = tuple(range(100, 112))
 LOST = VerifierLostError("lost")
 RESTARTING = UnavailableError("restarting")
 FULL = OverloadedError("full")
+GOING = MigratedError("going")
+METRICS = RouterMetrics("replayed")
 REQUEST = GenerationRequest("r", (1, 2, 3), SamplingParams(max_tokens=len(TEXT), seed=5))
 
 
@@ -48,7 +59,7 @@ class Verifiers(ScriptedVerifier):
 
 
 async def answer(verifiers: Verifiers, **settings: Any) -> list[TokenDelta]:
-    backend = Replaying(verifiers, RouterConfig(**settings))
+    backend = Replaying(verifiers, RouterConfig(**settings), METRICS)
     return [delta async for delta in backend.generate(REQUEST)]
 
 
@@ -99,6 +110,26 @@ async def test_too_many_losses_are_the_clients_to_know() -> None:
     assert len(verifiers.requests) == 3
 
 
+async def test_a_request_that_is_handed_back_has_lost_nothing() -> None:
+    """However often: new ones too, where a router has not heard yet that the verifier is to go."""
+    before = [replays(reason) for reason in ("lost", "migrated")]
+    verifiers = Verifiers((0, GOING), (0, GOING), (2, GOING), (1, LOST), (1, GOING))
+    assert said(await answer(verifiers, max_replays=1)) == TEXT
+    assert [len(request.output_ids) for request in verifiers.requests] == [0, 0, 0, 4, 6, 8]
+    assert [replays(reason) for reason in ("lost", "migrated")] == [before[0] + 1, before[1] + 4]
+
+
+def replays(reason: str) -> float:
+    labels = {"model_name": "replayed", "reason": reason}
+    return REGISTRY.get_sample_value("canopy:replays_total", labels) or 0.0
+
+
+async def test_where_only_another_model_is_left_it_says_so() -> None:
+    replaced = ModelReplacedError("another model")
+    with pytest.raises(ModelReplacedError):
+        await answer(Verifiers((1, GOING), *[(0, replaced)] * 100), replay_wait_s=0.3)
+
+
 async def test_it_does_not_wait_for_ever() -> None:
     verifiers = Verifiers((1, LOST), *[(0, RESTARTING)] * 100)
     with pytest.raises(UnavailableError, match="restarting"):
@@ -107,16 +138,21 @@ async def test_it_does_not_wait_for_ever() -> None:
 
 
 @pytest.mark.parametrize("error", [RESTARTING, FULL, GenerationError("the engine failed")])
-async def test_what_is_no_loss_is_not_replayed(error: Exception) -> None:
+async def test_what_is_no_loss_is_not_replayed(error: CanopyError) -> None:
+    """But counted, where it is a request that was sent away."""
+    rejected = {"model_name": "replayed", "reason": error.code}
+    before = REGISTRY.get_sample_value("canopy:requests_rejected_total", rejected) or 0
     verifiers = Verifiers((0, error))
     with pytest.raises(type(error)):
         await answer(verifiers)
     assert len(verifiers.requests) == 1
+    after = REGISTRY.get_sample_value("canopy:requests_rejected_total", rejected) or 0
+    assert after - before == isinstance(error, UnavailableError | OverloadedError)
 
 
 async def test_a_client_that_leaves_ends_it() -> None:
     verifiers = Verifiers((1, LOST))
-    deltas = Replaying(verifiers, RouterConfig()).generate(REQUEST)
+    deltas = Replaying(verifiers, RouterConfig(), METRICS).generate(REQUEST)
     for _ in range(3):
         await anext(deltas)
     await deltas.aclose()

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from http_harness import CARD, ScriptedVerifier, config
 
-from serving.errors import UnavailableError
+from serving.errors import ModelReplacedError, UnavailableError
 from serving.router import service as service_module
 from serving.router.service import Service
+from serving.types import GenerationRequest, SamplingParams
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +60,18 @@ async def test_a_silent_verifier(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnavailableError, match="no verifier has answered"):
         _ = service.model
     connecting.cancel()
+
+
+async def test_another_model_is_read_when_it_answers() -> None:
+    """A rolling update in place: a router that knows the old tokenizer must not go on with it."""
+    newer = replace(CARD, chat_template="{{ messages }}", fingerprint="fp-2")
+    verifier = ScriptedVerifier()
+    service = Service(config(), verifier)
+    await service.connect()
+    request = GenerationRequest("r", (1,), SamplingParams(max_tokens=1), tokenizer=service.model.tokenizer)
+    verifier.card, verifier.script = newer, lambda _: [ModelReplacedError("another model is served now")]
+    with pytest.raises(ModelReplacedError):
+        async for _ in service.generate(request):
+            pass
+    await service.connected()
+    assert service.model.card is newer
