@@ -62,7 +62,7 @@ def verifier_nodes() -> set[str]:
     client = _get_global_client()
     assert client is not None
     deployments = client.get_serve_details()["applications"]["tiny"]["deployments"]
-    return {replica["node_id"] for replica in deployments["Verifier"]["replicas"]}
+    return {replica.get("node_id", "none yet") for replica in deployments["Verifier"]["replicas"]}
 
 
 def alive() -> set[str]:
@@ -109,7 +109,8 @@ def main(model: str, how: str) -> dict[str, Any]:
         eventually(lambda: bool(alive() - before - nodes.keys()))
         nodes[(alive() - before - nodes.keys()).pop()] = process
     port = free_port()
-    serve.start(http_options={"host": HOST, "port": port})
+    # One proxy: those of nodes on one machine would share the port, and a node's end break their connections.
+    serve.start(proxy_location="HeadOnly", http_options={"host": HOST, "port": port})
     settings = {
         "model": model,
         "served_model_name": "tiny",
@@ -125,18 +126,13 @@ def main(model: str, how: str) -> dict[str, Any]:
         if how == "sigterm":
             nodes[going].send_signal(signal.SIGTERM)
         else:
-            reason = ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "test"]
-            deadline = ["--deadline-remaining-seconds", str(DRAIN_S)]
-            command = [
-                RAY,
-                "drain-node",
-                f"--address={cluster.address}",
-                f"--node-id={going}",
-                *reason,
-                *deadline,
-            ]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        eventually(lambda: going not in alive(), 2 * DRAIN_S)
+            node = [f"--address={cluster.address}", f"--node-id={going}"]
+            reason = ["--reason=DRAIN_NODE_REASON_PREEMPTION", "--reason-message=test"]
+            deadline = f"--deadline-remaining-seconds={DRAIN_S}"
+            subprocess.run(
+                [RAY, "drain-node", *node, *reason, deadline], check=True, stdout=subprocess.DEVNULL
+            )
+        eventually(lambda: going not in verifier_nodes(), 2 * DRAIN_S)
 
     outcomes = asyncio.run(answered(service, take_away))
     seen = {

@@ -69,6 +69,7 @@ async def test_too_many_are_told_when_to_try_again(small: Deployed) -> None:
     assert small.metric("canopy:requests_queued") == 0
 
 
+@pytest.mark.slow
 def test_where_nothing_is_ready_it_is_said_at_once(small: Deployed) -> None:
     """And forgotten when something is."""
     for pid, title in replicas_of("small").items():
