@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
+from contextvars import Context
 from typing import Any, cast
 
 from fastapi import FastAPI
@@ -54,7 +55,7 @@ class VerifierPool:
         with _callers_errors():
             try:
                 async with self._room.place(request):
-                    deltas = cast(DeploymentResponseGenerator[Any], self._streaming.generate.remote(request))
+                    deltas = self._start(request)
                     delta: TokenDelta | None = await anext(deltas, None)
                 while delta is not None:
                     finished = delta.finish_reason is not None
@@ -63,6 +64,12 @@ class VerifierPool:
             finally:
                 if deltas is not None and not finished:
                     deltas.cancel()  # type: ignore[no-untyped-call]
+
+    def _start(self, request: GenerationRequest) -> DeploymentResponseGenerator[Any]:
+        """In a context of its own: by an id in the context Serve tells calls that wait apart, and of several
+        choices of one client's request only one would ever be sent."""
+        start = self._streaming.generate.remote
+        return cast(DeploymentResponseGenerator[Any], Context().run(start, request))
 
 
 @contextmanager

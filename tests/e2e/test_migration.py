@@ -61,7 +61,7 @@ class Moving(Deployed):
         return "".join([chunk.choices[0].text async for chunk in chunks])
 
     async def whole(self, seed: int) -> str:
-        answer = await self.async_client().completions.create(**ASKED, seed=seed)
+        answer = await self.async_client().completions.create(**ASKED, seed=seed, n=2)
         return answer.choices[0].text
 
 
