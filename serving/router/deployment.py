@@ -104,7 +104,9 @@ class Router:
         configure_logging(config.log_level)
         start_exporter(config.replicas.router_metrics_port)
         metrics, settings = RouterMetrics(config.model_name), config.router
-        room = WaitingRoom(settings.max_queued_requests, settings.connect_wait_s, metrics)
+        # Where autoscaling may leave no verifier, a request that waits brings one.
+        wait_s = settings.connect_wait_s if config.replicas.verifiers else None
+        room = WaitingRoom(settings.max_queued_requests, wait_s, metrics)
         self._service = Service(config, Replaying(VerifierPool(verifier, room), settings, metrics))
 
     def __serve_build_asgi_app__(self) -> FastAPI:

@@ -24,11 +24,11 @@ class WaitingRoom:
     """Of one router. `places` requests may wait, those of priority 1 in half of them.
 
     Those of priority 0 look for a verifier at once; one of priority 1 at a time does, while no other waits.
-    Where no verifier is in service for `wait_s`, all are sent away. `taken` and `in_service` may be called in
-    any thread.
+    Where no verifier is in service for `wait_s`, all are sent away (None: they wait). `taken` and `in_service`
+    may be called in any thread.
     """
 
-    def __init__(self, places: int, wait_s: float, metrics: RouterMetrics) -> None:
+    def __init__(self, places: int, wait_s: float | None, metrics: RouterMetrics) -> None:
         self._places, self._wait_s = places, wait_s
         self._metrics = metrics
         self._interactive: dict[str, _Place] = {}
