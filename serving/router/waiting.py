@@ -24,7 +24,7 @@ class WaitingRoom:
     """Of one router. `places` requests may wait, those of priority 1 in half of them.
 
     Those of priority 0 look for a verifier at once; one of priority 1 at a time does, while no other waits.
-    Where no verifier is in service for `wait_s`, all are sent away (None: they wait). `taken` and `in_service`
+    Where no verifier is in service for `wait_s`, all are sent away; None: they wait. `taken` and `in_service`
     may be called in any thread.
     """
 
