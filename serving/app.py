@@ -56,7 +56,7 @@ def build(args: dict[str, Any]) -> Application:
     if config.metrics_dir is None:
         folder = Path(tempfile.gettempdir()) / f"canopy-metrics-{uuid.uuid4().hex}"
         config = config.model_copy(update={"metrics_dir": folder})
-    return _router(config, _verifier(config, _drafters(config)))
+    return _router(config, _verifier(config, drafters(config)))
 
 
 def _router(config: ServeConfig, verifier: Application) -> Application:
@@ -102,7 +102,7 @@ def _routing(config: ServeConfig) -> RequestRouterConfig:
     return RequestRouterConfig(**options)
 
 
-def _drafters(config: ServeConfig) -> Application | None:
+def drafters(config: ServeConfig) -> Application | None:
     """The pool, unless drafts are made inside the verifiers or not at all."""
     if config.speculation.method == "off" or config.speculation.placement != "pool":
         return None

@@ -194,6 +194,16 @@ class SpeculationConfig(DraftBudget):
     placement: Literal["pool", "colocated"] = Field(
         "pool", description="Drafters as replicas, or in the verifier."
     )
+    transport: Literal["object_store", "rdt"] = Field(
+        "object_store",
+        description="How large features reach drafters of the pool: by Ray's object store, or from process "
+        "to process by Ray Direct Transport (alpha in Ray).",
+    )
+    overlap: Literal["auto", "always", "off"] = Field(
+        "auto",
+        description="Verify the other half of the batch, or read prompts, while a pool drafts. `auto`: where "
+        "mode auto predicts that it is faster.",
+    )
     max_depth: int = Field(8, ge=1, le=32, description="Longest path of a draft tree.")
     min_level_reach: float = Field(
         0.25,
@@ -218,6 +228,16 @@ class SpeculationConfig(DraftBudget):
     lease_s: float = Field(
         30.0, gt=0, description="A drafter forgets a sequence that is silent for this long."
     )
+
+    @property
+    def direct(self) -> bool:
+        """Whether actors must be made for Ray Direct Transport: prompt lookup is fed no features."""
+        return self.transport == "rdt" and self.placement == "pool" and self.method in ("eagle3", "eagle")
+
+    @property
+    def overlap_mode(self) -> Literal["auto", "always", "off"]:
+        """`overlap`; off for `auto` where the drafter works in the verifier's own thread."""
+        return "off" if self.overlap == "auto" and self.placement == "colocated" else self.overlap
 
     @model_validator(mode="after")
     def _check_method(self) -> Self:

@@ -145,6 +145,17 @@ _DRAFTER_FAILURES = _counter(
     "(unknown).",
     ("reason",),
 )
+_FED_TOKENS = _counter("canopy:draft_fed_tokens", "Committed tokens that drafters of the pool were sent.")
+_FED_BYTES = _counter(
+    "canopy:draft_fed_bytes",
+    "Bytes of features that were sent with them: in the message (inline) or beside it (object_store, rdt).",
+    ("path",),
+)
+_DRAFT_SECONDS = _counter(
+    "canopy:draft_seconds",
+    "Drafters' own time, by whether the verifier waited for it (waited) or was busy meanwhile (hidden).",
+    ("part",),
+)
 _CALIBRATION_ERROR = _gauge(
     "canopy:calibration_error",
     "Expected calibration error of draft confidences: as the drafter gives them (raw) and calibrated; the "
@@ -234,6 +245,7 @@ class StepReport:
     sequences whose draft token at depth d + 1 was accepted; drafter_failures by reason (missing, unknown);
     prefix_queries, prefix_hits in tokens; calibration_error by stage (raw, calibrated), empty while unknown.
     drafts_wanted: sequences that trees were asked for, for this step.
+    hidden_draft_s: of drafters' own time, what passed while other steps ran.
     price: path value that is just worth a row of verification. step_seconds: of the step without drafting.
     predicted_*: by the choice of m, None where it does not.
     """
@@ -253,6 +265,7 @@ class StepReport:
     drafter_failures: Mapping[str, int] = field(default_factory=dict)
     calibration_error: Mapping[str, float] = field(default_factory=dict)
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
+    hidden_draft_s: float = 0.0
     price: float = 0.0
     committed_tokens: int = 0
     step_seconds: float = 0.0
@@ -294,6 +307,8 @@ class EngineMetrics:
         self._draft_tokens.inc(step.draft_tokens)
         self._accepted.inc(step.accepted_tokens)
         self._price.set(step.price)
+        _DRAFT_SECONDS.labels(self._model, "hidden").inc(step.hidden_draft_s)
+        _DRAFT_SECONDS.labels(self._model, "waited").inc(step.phase_seconds.get("draft", 0.0))
         if step.decoding:
             self._observe_decoding(step)
         for position, count in enumerate(step.accepted_per_position):
@@ -314,6 +329,22 @@ class EngineMetrics:
             self._step_time_ratio.observe(step.step_seconds / step.predicted_seconds)
         if step.predicted_tokens:
             self._step_tokens_ratio.observe(step.committed_tokens / step.predicted_tokens)
+
+
+class WireMetrics:
+    """What a verifier sends to drafters of the pool; also kept here, by path, for whoever measures."""
+
+    def __init__(self, model_name: str) -> None:
+        self._model = model_name
+        self.tokens = 0
+        self.bytes: dict[str, int] = {}
+
+    def sent(self, tokens: int, size: int, path: str) -> None:
+        """Committed tokens with `size` bytes of features. path: inline, object_store or rdt."""
+        self.tokens += tokens
+        self.bytes[path] = self.bytes.get(path, 0) + size
+        _FED_TOKENS.labels(self._model).inc(tokens)
+        _FED_BYTES.labels(self._model, path).inc(size)
 
 
 def start_exporter(port: int = 0) -> int:

@@ -27,10 +27,11 @@ EngineMetrics("m").observe_step(StepReport(
     running={running}, waiting=1, kv_usage={kv_usage}, preemptions=1, decoding=2, drafts=2, draft_tokens=16,
     accepted_tokens=5, accepted_per_position=[2, 2, 1], drafter_failures={{"timeout": 1}},
     prefix_queries=100, prefix_hits=64, calibration_error={{"raw": 0.125, "calibrated": {error}}},
-    phase_seconds={{"forward": 0.03, "schedule": 0.0001}}, price=0.125,
+    phase_seconds={{"forward": 0.03, "schedule": 0.0001, "draft": 0.002}}, price=0.125, hidden_draft_s=0.006,
     committed_tokens=9, predicted_tokens=10.0, step_seconds=0.033, predicted_seconds=0.030,
 ))
 EngineMetrics("m").observe_step(StepReport(running={running}, waiting=1, kv_usage={kv_usage}, decoding=1))
+WireMetrics("m").sent(12, 4096, "inline")
 """
 ROUTER = """
 metrics = RouterMetrics("m")
@@ -133,6 +134,10 @@ def test_one_process_alone(start: Callable[..., Process]) -> None:
     assert value("canopy:step_tokens_ratio_sum") == pytest.approx(0.9)
     assert value("canopy:step_tokens_ratio_count") == 1
     assert value("canopy:drafter_failures_total", reason="timeout") == 1
+    assert value("canopy:draft_seconds_total", part="hidden") == 0.006
+    assert value("canopy:draft_seconds_total", part="waited") == 0.002
+    assert value("canopy:draft_fed_tokens_total") == 12
+    assert value("canopy:draft_fed_bytes_total", path="inline") == 4096
     assert value("canopy:calibration_error", stage="raw") == 0.125
     assert value("canopy:calibration_error", stage="calibrated") == 0.25
     assert value("canopy:step_phase_seconds_count", phase="forward") == 1

@@ -26,7 +26,7 @@ class DraftChannel(Protocol):
     """The step loop's way to its drafters: send after a commit, collect before the next forward.
 
     Never raises for a drafter's fault: a tree that did not arrive in time is absent, and its sequence decodes
-    plainly in this step (fail closed). At most one `submit` is outstanding.
+    plainly in this step (fail closed). Every `submit` begins a round; rounds are collected in their order.
     """
 
     def submit(self, opens: Sequence[Open], propose: Propose) -> None:
@@ -34,7 +34,7 @@ class DraftChannel(Protocol):
         ...
 
     def collect(self) -> Proposal:
-        """Trees of the last submit that arrived by the deadline; `unknown` are sequences to open again."""
+        """Trees of the oldest round that arrived by the deadline; `unknown` are sequences to open again."""
         ...
 
     def close(self, message: Close) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Sequence
 
 from serving.drafting.base import DraftChannel, Drafter
@@ -17,24 +18,22 @@ class ColocatedChannel(DraftChannel):
     def __init__(self, drafter: Drafter) -> None:
         self._drafter = drafter
         self._failures = 0
-        self._answer: Proposal | None = None
+        self._answers: deque[Proposal] = deque()
 
     def submit(self, opens: Sequence[Open], propose: Propose) -> None:
-        assert self._answer is None, "the last proposal was not collected"
         try:
             for message in opens:
                 self._drafter.open(message)
-            self._answer = self._drafter.propose(propose)
+            self._answers.append(self._drafter.propose(propose))
         except Exception:
             self._failures += 1
             if self._failures.bit_count() == 1:  # the 1st, 2nd, 4th, 8th, ...: one may come with every step
                 logger.exception("drafting failed (%d times so far); decoding plainly", self._failures)
-            self._answer = Proposal((), tuple(extend.key for extend in propose.extends), 0.0)
+            self._answers.append(Proposal((), tuple(extend.key for extend in propose.extends), 0.0))
 
     def collect(self) -> Proposal:
-        assert self._answer is not None, "nothing was submitted"
-        answer, self._answer = self._answer, None
-        return answer
+        assert self._answers, "nothing was submitted"
+        return self._answers.popleft()
 
     def close(self, message: Close) -> None:
         try:

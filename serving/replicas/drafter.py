@@ -1,15 +1,18 @@
-"""A drafter replica: starts a worker and hands out its name; the data path goes past it."""
+"""A drafter replica: starts a worker and leases it out by name; the data path goes past it."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Mapping
 
+import ray
 from ray import serve
 
 from serving.config import ServeConfig
 from serving.logs import configure_logging
 from serving.replicas.drafter_worker import DrafterWorker
+from serving.replicas.lease_book import Lease, LeaseBook
 from serving.replicas.workers import drafter_bundle, drafter_environment, start_worker, started
 
 ANSWER_TIMEOUT_S = 5.0
@@ -24,18 +27,25 @@ class DrafterPool:
     ) -> None:
         configure_logging(config.log_level)
         self._name = f"drafter-{uuid.uuid4().hex}"
+        self._node = ray.get_runtime_context().get_node_id()  # the worker's too: their group is STRICT_PACK
+        self._leases = LeaseBook()
         self._worker = start_worker(
             DrafterWorker,
             config,
             bundle=drafter_bundle(config),
             environment=drafter_environment(config),
             name=self._name,
+            direct=config.speculation.direct,
         )
         await started(self._worker)
 
-    async def lease(self) -> str:
-        """The name of this replica's worker."""
-        return self._name
+    async def lease(self, holder: str, sequences: Mapping[str, int]) -> Lease:
+        """This replica's worker, for a while.
+
+        holder: any name of the verifier's own. sequences: for how many it drafts with each worker, by name.
+        """
+        others = self._leases.renew(holder, sequences.get(self._name, 0))
+        return Lease(self._name, self._node, others)
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """What their number follows (replicas/scaling.py); Serve asks where it autoscales."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import uuid
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,10 @@ from serving.config import DraftBudget, ServeConfig
 from serving.drafting.base import DraftChannel
 from serving.drafting.colocated import ColocatedChannel
 from serving.logs import configure_logging
-from serving.metrics import start_exporter
+from serving.metrics import WireMetrics, start_exporter
 from serving.replicas.drafters import build_drafter
-from serving.replicas.leases import leased_workers
+from serving.replicas.feature_wire import OBJECT_STORE, Carrier, FeatureWire
+from serving.replicas.leases import lease_from
 from serving.replicas.pool_channel import PoolChannel
 from serving.replicas.step_loop import StepLoop
 from serving.types import GenerationRequest, ModelCard, TokenDelta
@@ -105,7 +107,8 @@ class EngineWorker:
         from serving.engine.build import build_engine
 
         ranks = self._join(self._meeting) if self._meeting else None
-        return build_engine(self._config, self._channel(), uuid.uuid4().hex, ranks)
+        incarnation = uuid.uuid4().hex
+        return build_engine(self._config, self._channel(incarnation), incarnation, ranks)
 
     def _join(self, meeting: Meeting) -> Ranks:
         from serving.models.ranks import Ranks
@@ -114,13 +117,22 @@ class EngineWorker:
         engine = self._config.engine
         return Ranks(meeting, Shard(0, engine.tensor_parallel_size), ordered=engine.deterministic)
 
-    def _channel(self) -> DraftChannel | None:
+    def _channel(self, incarnation: str) -> DraftChannel | None:
         speculation, pool = self._config.speculation, self._drafters
         if speculation.method == "off":
             return None
         if pool is None:
             return ColocatedChannel(build_drafter(self._config))
-        return PoolChannel(lambda: leased_workers(pool), speculation.deadline_s)
+        wire = FeatureWire(WireMetrics(self._config.model_name))
+        lease = lease_from(pool, incarnation, self._carriers())
+        return PoolChannel(lease, speculation.deadline_s, wire)
+
+    def _carriers(self) -> Callable[[Any], Carrier]:
+        if not self._config.speculation.direct:
+            return lambda worker: OBJECT_STORE
+        from serving.replicas.direct_transport import DirectTransport
+
+        return DirectTransport().carrier
 
     def _publish(self, deltas: list[TokenDelta]) -> None:
         self._events.call_soon_threadsafe(self._deliver, deltas)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -13,43 +14,72 @@ from ray.exceptions import RayError
 from ray.serve.handle import DeploymentHandle
 
 from serving.replicas.drafter_worker import DrafterWorker
+from serving.replicas.feature_wire import OBJECT_STORE, Carrier
+from serving.replicas.lease_book import RENEW_S, Lease
 from serving.replicas.workers import named_worker
 
 logger = logging.getLogger(__name__)
 
-# New drafters are noticed this late; a lost one is replaced as soon as the pool has another.
-REFRESH_S = 10.0
+# A lost drafter is replaced as soon as the pool has another.
 RETRY_S = 0.5
 ANSWER_TIMEOUT_S = 5.0
 
 
-def leased_workers(pool: DeploymentHandle[Any]) -> list[ActorHandle[DrafterWorker]]:
-    """The workers of all drafter replicas that answer now. Blocks; raises when the pool cannot be asked."""
-    answers = pool.broadcast("lease").results(timeout_s=ANSWER_TIMEOUT_S, return_exceptions=True)
-    workers = (_found(name) for name in answers if isinstance(name, str))
-    return [worker for worker in workers if worker is not None]
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """A drafter worker that this verifier may use. load: sequences that other verifiers draft with it, as of
+    the last renewal. near: on this verifier's node. carrier: of large features."""
+
+    name: str
+    handle: ActorHandle[DrafterWorker]
+    load: int = 0
+    near: bool = True
+    carrier: Carrier = OBJECT_STORE
+
+
+LeaseDrafters = Callable[[Mapping[str, int]], Iterable[Leased]]
+"""(sequences drafted for, by worker) -> the pool's workers. May block, and raise."""
+
+
+def lease_from(
+    pool: DeploymentHandle[Any], holder: str, carrier: Callable[[ActorHandle[DrafterWorker]], Carrier]
+) -> LeaseDrafters:
+    """Leases from all drafter replicas that answer, in the name of `holder`. carrier: to a worker."""
+    here = ray.get_runtime_context().get_node_id()
+
+    def lease(sequences: Mapping[str, int]) -> list[Leased]:
+        asked = pool.broadcast("lease", holder, sequences)
+        answers = asked.results(timeout_s=ANSWER_TIMEOUT_S, return_exceptions=True)
+        found = (_found(answer, here, carrier) for answer in answers if isinstance(answer, Lease))
+        return [leased for leased in found if leased is not None]
+
+    return lease
 
 
 class LeaseKeeper:
-    """Keeps an up-to-date list of live drafter workers in a thread of its own.
+    """Keeps an up-to-date list of live drafter workers in a thread of its own, and renews their leases.
 
-    `lease` returns the pool's workers. One that does not answer a ping is left out: a replica may hand out a
-    worker that has just died.
+    A worker that does not answer a ping is left out: a replica may lease out one that has just died.
     """
 
-    def __init__(self, lease: Callable[[], Iterable[ActorHandle[DrafterWorker]]]) -> None:
+    def __init__(self, lease: LeaseDrafters) -> None:
         self._lease = lease
         self._lost = threading.Event()
-        self._found: list[ActorHandle[DrafterWorker]] = []
+        self._found: list[Leased] | None = None
+        self._sequences: Mapping[str, int] = {}
         threading.Thread(target=self._run, name="drafter-leases", daemon=True).start()
 
-    def poll(self) -> list[ActorHandle[DrafterWorker]]:
-        """Workers found since the last call; may repeat known ones. Never blocks."""
-        found, self._found = self._found, []
+    def poll(self) -> list[Leased] | None:
+        """The workers, if they were looked for since the last call. Never blocks."""
+        found, self._found = self._found, None
         return found
 
+    def report(self, sequences: Mapping[str, int]) -> None:
+        """What the next renewal tells the pool: for how many sequences each worker drafts, by name."""
+        self._sequences = sequences
+
     def report_lost(self) -> None:
-        """Look for workers now instead of at the next refresh."""
+        """Look for workers now instead of at the next renewal."""
         self._lost.set()
 
     def _run(self) -> None:
@@ -58,21 +88,24 @@ class LeaseKeeper:
             alive = self._alive()
             if alive:
                 self._found = alive
-            self._lost.wait(REFRESH_S if alive else RETRY_S)
+            self._lost.wait(RENEW_S if alive else RETRY_S)
 
-    def _alive(self) -> list[ActorHandle[DrafterWorker]]:
+    def _alive(self) -> list[Leased]:
         try:
-            return [worker for worker in self._lease() if _answers(worker)]
+            return [leased for leased in self._lease(self._sequences) if _answers(leased.handle)]
         except Exception as error:  # whatever Serve raises while it restarts: the next round asks again
             logger.warning("no drafter could be leased: %s", error)
             return []
 
 
-def _found(name: str) -> ActorHandle[DrafterWorker] | None:
+def _found(
+    lease: Lease, here: str, carrier: Callable[[ActorHandle[DrafterWorker]], Carrier]
+) -> Leased | None:
     try:
-        return named_worker(name)
+        worker = named_worker(lease.worker)
     except ValueError:  # it has died since
         return None
+    return Leased(lease.worker, worker, lease.load, lease.node == here, carrier(worker))
 
 
 def _answers(worker: ActorHandle[DrafterWorker]) -> bool:

@@ -1,140 +1,219 @@
-"""The step loop's way to the drafter pool: one actor call per worker and step, none fails a step."""
+"""The step loop's way to the drafter pool: one actor call per worker and round, none fails a step."""
 
 from __future__ import annotations
 
 import logging
+import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import ray
-from ray.actor import ActorHandle
-from ray.exceptions import RayError
+from ray.exceptions import RayActorError, RayError
 
 from serving.drafting.messages import Close, Open, Proposal, Propose, SeqKey
-from serving.replicas.drafter_worker import DrafterWorker
-from serving.replicas.leases import LeaseKeeper
+from serving.replicas.feature_wire import FeatureWire
+from serving.replicas.leases import Leased, LeaseDrafters, LeaseKeeper
 
 logger = logging.getLogger(__name__)
+
+# A drafter on another node is worth going to when it drafts for so many sequences less.
+FAR = 4
+# A round that feeds a sequence more than this is slow for its prompt's sake, not for its drafter's.
+USUALLY_FED = 32
 
 
 @dataclass(slots=True, eq=False)
 class _Worker:
-    """A leased drafter worker, the sequences it drafts for, and what it owes us."""
+    """A leased drafter worker, and the sequences it drafts for.
 
-    handle: ActorHandle[DrafterWorker]
+    late: answers that were not waited for any longer; until they are there it gets no more work.
+    leaving: the pool does not lease it out any more. gone: it failed.
+    round_trip_s: what an answer that had to be waited for usually takes; 0 before the first.
+    """
+
+    leased: Leased
     keys: set[SeqKey] = field(default_factory=set)
-    answer: ray.ObjectRef[Proposal] | None = None
-    sent_at: float = 0.0
+    late: list[_Sent] = field(default_factory=list)
+    leaving: bool = False
+    gone: bool = False
     round_trip_s: float = 0.0
-
-    def send(self, opens: Sequence[Open], propose: Propose) -> None:
-        self.sent_at = time.monotonic()
-        self.answer = self.handle.submit.remote(opens, propose)
-
-    def timeout_s(self, least_s: float) -> float:
-        """Time left to wait for the answer: until twice the usual round trip after sending, or `least_s`."""
-        return max(0.0, self.sent_at + max(least_s, 2 * self.round_trip_s) - time.monotonic())
+    luck: float = field(default_factory=random.random)
 
     def learn(self, round_trip_s: float) -> None:
-        self.round_trip_s += 0.1 * (round_trip_s - self.round_trip_s)
+        known = self.round_trip_s
+        self.round_trip_s = known + 0.1 * (round_trip_s - known) if known else round_trip_s
+
+    @property
+    def burden(self) -> float:
+        """Sequences that it would make wait, ours and others', and what its distance is worth. Among equals
+        every verifier prefers another: their loads are known late."""
+        return len(self.keys) + self.leased.load + (0 if self.leased.near else FAR) + self.luck
+
+
+@dataclass(slots=True, eq=False)
+class _Sent:
+    """A message under way. path: of its features. long: it feeds some sequence much."""
+
+    worker: _Worker
+    keys: tuple[SeqKey, ...]
+    answer: ray.ObjectRef[Proposal]
+    path: str
+    long: bool
+    at: float = field(default_factory=time.monotonic)
+
+
+@dataclass(slots=True)
+class _Round:
+    """What one `submit` sent. unknown: sequences that no worker was asked for."""
+
+    sent: list[_Sent]
+    unknown: list[SeqKey]
 
 
 class PoolChannel:
     """A DraftChannel to the workers of the drafter pool; used by one thread.
 
-    A sequence stays with one worker, the least loaded when it was opened. A worker whose answer is late gets
-    no more work until it has answered: meanwhile its sequences are reported unknown, because what it missed
-    has to be sent again. A worker that fails is dropped and its sequences opened elsewhere. `lease` returns
-    the pool's workers and may block; it is called in another thread.
+    A sequence is drafted for by the worker with the least to do when it is opened, and stays there until that
+    worker fails, is late, or leaves the pool. Then it is reported unknown, which makes the step loop open it
+    again, elsewhere if there is another worker: what was committed is sent again, from the paged cache.
+    A late worker gets no more work until it has answered.
     """
 
-    def __init__(self, lease: Callable[[], Iterable[ActorHandle[DrafterWorker]]], deadline_s: float) -> None:
+    def __init__(self, lease: LeaseDrafters, deadline_s: float, wire: FeatureWire) -> None:
+        """lease: is called in another thread. deadline_s: that every answer may take, whatever is usual."""
         self._keeper = LeaseKeeper(lease)
         self._deadline_s = deadline_s
+        self._wire = wire
         self._workers: list[_Worker] = []
         self._owners: dict[SeqKey, _Worker] = {}
-        self._asked: list[_Worker] = []
-        self._unknown: list[SeqKey] = []
+        self._rounds: deque[_Round] = deque()
 
     def submit(self, opens: Sequence[Open], propose: Propose) -> None:
-        """Send every worker its part. Sequences without a worker are unknown in the next `collect`."""
+        """Send every worker its part. Sequences without a worker are unknown in the round's `collect`."""
         self._adopt()
-        self._assign(opens)
-        self._asked = [worker for worker in self._workers if self._has_answered(worker)]
-        self._unknown = [e.key for e in propose.extends if self._owners.get(e.key) not in self._asked]
-        for worker in list(self._asked):
-            part = _part(propose, worker.keys)
-            if part.extends:
-                worker.send([message for message in opens if message.key in worker.keys], part)
-            else:
-                self._asked.remove(worker)
+        self._look_for_late_answers()
+        usable = self._usable()
+        self._assign(opens, usable)
+        unknown = [e.key for e in propose.extends if self._owners.get(e.key) not in usable]
+        sent = [sent for worker in usable if (sent := self._send(worker, opens, propose)) is not None]
+        self._rounds.append(_Round(sent, unknown))
+        self._keeper.report({worker.leased.name: len(worker.keys) for worker in self._workers})
 
     def collect(self) -> Proposal:
-        """Trees that are there by the deadline. The time spent drafting is that of the slowest worker."""
-        proposals = [p for worker in list(self._asked) if (p := self._answer(worker)) is not None]
-        self._asked = []
-        unknown, self._unknown = self._unknown, []
+        """Trees of the oldest round that are there by its deadline. `compute_s` is the slowest worker's."""
+        oldest = self._rounds.popleft()
+        proposals = [self._answer(sent) for sent in oldest.sent]
         return Proposal(
             tuple(tree for p in proposals for tree in p.trees),
-            tuple(unknown) + tuple(key for p in proposals for key in p.unknown),
+            tuple(oldest.unknown) + tuple(key for p in proposals for key in p.unknown),
             max((p.compute_s for p in proposals), default=0.0),
         )
 
     def close(self, message: Close) -> None:
         for worker in self._workers:
-            keys = tuple(key for key in message.keys if key in worker.keys)
-            if keys:
-                worker.handle.close.remote(Close(keys))
-                worker.keys.difference_update(keys)
-        for key in message.keys:
-            self._owners.pop(key, None)
+            self._release(worker, [key for key in message.keys if key in worker.keys])
 
     def _adopt(self) -> None:
-        known = {worker.handle for worker in self._workers}
-        self._workers += [_Worker(handle) for handle in self._keeper.poll() if handle not in known]
+        """Take over what was leased last: new workers, others' load, and who is not there any more."""
+        leased = self._keeper.poll()
+        if leased is None:
+            return
+        found = {each.name: each for each in leased}
+        for worker in self._workers:
+            worker.leaving = worker.leased.name not in found
+            worker.leased = found.pop(worker.leased.name, worker.leased)
+        self._workers += [_Worker(each) for each in found.values()]
+        self._workers = [worker for worker in self._workers if worker.keys or not worker.leaving]
 
-    def _assign(self, opens: Sequence[Open]) -> None:
+    def _usable(self) -> list[_Worker]:
+        """Those that owe nothing; of them those that stay, if there are any."""
+        ready = [worker for worker in self._workers if not worker.late]
+        return [worker for worker in ready if not worker.leaving] or ready
+
+    def _assign(self, opens: Sequence[Open], usable: list[_Worker]) -> None:
         for message in opens:
-            if self._workers and message.key not in self._owners:
-                owner = min(self._workers, key=lambda worker: len(worker.keys))
-                owner.keys.add(message.key)
-                self._owners[message.key] = owner
+            owner = self._owners.get(message.key)
+            if owner in usable or not usable:
+                continue
+            if owner is not None:
+                self._release(owner, [message.key])
+            chosen = min(usable, key=lambda worker: worker.burden)
+            chosen.keys.add(message.key)
+            self._owners[message.key] = chosen
 
-    def _has_answered(self, worker: _Worker) -> bool:
-        """Whether nothing is outstanding. What came too late is dropped; the next deadline allows for it."""
-        if worker.answer is not None and ray.wait([worker.answer], timeout=0)[0]:
-            late = self._fetch(worker)
-            if late is not None:
-                worker.learn(late.compute_s)
-        return worker.answer is None and worker in self._workers
+    def _release(self, worker: _Worker, keys: list[SeqKey]) -> None:
+        if keys:
+            worker.leased.handle.close.remote(Close(tuple(keys)))
+            worker.keys.difference_update(keys)
+        for key in keys:
+            del self._owners[key]
 
-    def _answer(self, worker: _Worker) -> Proposal | None:
-        """The worker's proposal, or None when it is late or has failed."""
-        assert worker.answer is not None
-        if not ray.wait([worker.answer], timeout=0)[0]:
-            if not ray.wait([worker.answer], timeout=worker.timeout_s(self._deadline_s))[0]:
-                return None
-            worker.learn(time.monotonic() - worker.sent_at)
-        return self._fetch(worker)
+    def _send(self, worker: _Worker, opens: Sequence[Open], propose: Propose) -> _Sent | None:
+        """The worker's part of a round; None: it has none."""
+        part = _part(propose, worker.keys)
+        if not part.extends:
+            return None
+        mine = [message for message in opens if message.key in worker.keys]
+        parcel = self._wire.pack(part, worker.leased.carrier)
+        answer: ray.ObjectRef[Proposal] = worker.leased.handle.submit.remote(
+            mine, parcel.propose, parcel.features
+        )
+        long = any(len(extend.token_ids) > USUALLY_FED for extend in part.extends)
+        return _Sent(worker, tuple(extend.key for extend in part.extends), answer, parcel.path, long)
 
-    def _fetch(self, worker: _Worker) -> Proposal | None:
-        answer, worker.answer = worker.answer, None
-        assert answer is not None
+    def _look_for_late_answers(self) -> None:
+        """What has come is dropped: its trees are old. The next deadline allows for the time it took."""
+        for worker in list(self._workers):
+            while worker.late and _has_come(worker.late[0]):
+                answer = self._fetch(worker.late.pop(0))
+                if answer is not None:
+                    worker.learn(answer.compute_s)
+
+    def _answer(self, sent: _Sent) -> Proposal:
+        """What came of a message. Where its worker failed or others may do better, sequences are unknown."""
+        worker = sent.worker
+        if worker.gone:
+            return Proposal((), sent.keys, 0.0)
+        if not _has_come(sent):
+            if worker.late or not _has_come(sent, self._time_left(sent)):
+                worker.late.append(sent)
+                return Proposal((), sent.keys if self._usable() else (), 0.0)
+            worker.learn(time.monotonic() - sent.at)
+        return self._fetch(sent) or Proposal((), sent.keys, 0.0)
+
+    def _time_left(self, sent: _Sent) -> float:
+        """An answer may take twice what is usual for its worker, or for the quickest if they differ."""
+        usual = sent.worker.round_trip_s
+        if not sent.long:
+            usual = min((w.round_trip_s for w in self._workers if w.round_trip_s), default=usual)
+        return max(0.0, sent.at + max(self._deadline_s, 2 * usual) - time.monotonic())
+
+    def _fetch(self, sent: _Sent) -> Proposal | None:
         try:
-            return ray.get(answer)
+            return ray.get(sent.answer)
         except RayError as error:
-            self._drop(worker, error)
+            if sent.path == "rdt" and not isinstance(error, RayActorError):
+                sent.worker.leased.carrier.give_up(error)
+            else:
+                self._drop(sent.worker, error)
             return None
 
     def _drop(self, worker: _Worker, error: RayError) -> None:
+        if worker.gone:
+            return
         reason = str(error).partition("\n")[0]
         logger.warning("lost a drafter of %d sequences, they decode plainly: %s", len(worker.keys), reason)
+        worker.gone = True
         self._workers.remove(worker)
-        self._unknown += worker.keys
         for key in worker.keys:
             del self._owners[key]
         self._keeper.report_lost()
+
+
+def _has_come(sent: _Sent, timeout_s: float = 0.0) -> bool:
+    return bool(ray.wait([sent.answer], timeout=timeout_s)[0])
 
 
 def _part(propose: Propose, keys: set[SeqKey]) -> Propose:

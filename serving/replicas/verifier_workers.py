@@ -27,7 +27,12 @@ class VerifierWorkers:
     def __init__(self, config: ServeConfig, drafters: DeploymentHandle[Any] | None) -> None:
         bundle, environment = verifier_bundle(config), compute_environment(config)
         self.first: ActorHandle[EngineWorker] = start_worker(
-            EngineWorker, config, drafters, bundle=bundle, environment=environment
+            EngineWorker,
+            config,
+            drafters,
+            bundle=bundle,
+            environment=environment,
+            direct=config.speculation.direct,
         )
         self._others: list[ActorHandle[RankWorker]] = [
             start_worker(RankWorker, config, rank, bundle=bundle, environment=environment, place=1 + rank)

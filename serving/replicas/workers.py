@@ -68,11 +68,12 @@ def start_worker(
     environment: dict[str, str],
     name: str | None = None,
     place: int = 1,
+    direct: bool = False,
 ) -> ActorHandle[Worker]:
     """Start an actor of class `worker` in bundle `place` of the calling replica's placement group.
 
-    `bundle` is what it may use of that bundle, `name` what others find it by (see `named_worker`). Returns at
-    once; the actor dies with this replica.
+    `bundle` is what it may use of that bundle, `name` what others find it by (see `named_worker`). `direct`:
+    it takes part in Ray Direct Transport. Returns at once; the actor dies with this replica.
     """
     group = ray.util.get_current_placement_group()
     assert group is not None
@@ -81,6 +82,7 @@ def start_worker(
         num_gpus=bundle.get("GPU", 0),
         name=name,
         namespace=NAMESPACE,
+        enable_tensor_transport=direct,
         scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=place),
         runtime_env={"env_vars": environment},
     )

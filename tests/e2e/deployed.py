@@ -55,7 +55,8 @@ class Deployed:
         return sum(sample.value for sample in samples)
 
     def drafter_pid(self) -> int:
-        worker = named_worker(self._handle("DrafterPool").lease.remote().result(timeout_s=30))
+        lease = self._handle("DrafterPool").lease.remote("a test", {}).result(timeout_s=30)
+        worker = named_worker(lease.worker)
         return ray.get(worker.__ray_call__.remote(lambda _: os.getpid()))
 
     def _handle(self, deployment: str) -> Any:

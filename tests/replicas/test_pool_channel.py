@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,10 @@ from ray.actor import ActorHandle
 
 from serving.config import ServeConfig
 from serving.drafting.messages import Close, Extend, Open, Proposal, Propose, SeqKey
+from serving.metrics import WireMetrics
 from serving.replicas.drafter_worker import DrafterWorker
+from serving.replicas.feature_wire import LARGE, FeatureWire, joined_again
+from serving.replicas.leases import Leased
 from serving.replicas.pool_channel import PoolChannel
 from serving.spec.accept import walk
 from serving.spec.calibrator import Calibrator
@@ -37,6 +41,15 @@ def start_worker(kind: type[DrafterWorker] = DrafterWorker) -> Worker:
     )
     worker.start.remote()
     return worker
+
+
+def leased(worker: Worker, load: int = 0, near: bool = True) -> Leased:
+    return Leased(worker._actor_id.hex(), worker, load, near)
+
+
+def channel_to(*workers: Worker, lease: Callable[[], Iterable[Leased]] | None = None) -> PoolChannel:
+    leases = lease or (lambda: [leased(worker) for worker in workers])
+    return PoolChannel(lambda sequences: leases(), DEADLINE_S, FeatureWire(WireMetrics("test")))
 
 
 def pid_of(worker: Worker) -> int:
@@ -81,7 +94,7 @@ def worker() -> Worker:
 
 
 def test_trees_come_back(worker: Worker) -> None:
-    channel = PoolChannel(lambda: [worker], DEADLINE_S)
+    channel = channel_to(worker)
     proposal = ask_until(channel, drafted(7), 7)
     assert proposal.unknown == ()
     assert proposal.compute_s > 0
@@ -91,7 +104,7 @@ def test_trees_come_back(worker: Worker) -> None:
 
 
 def test_without_a_worker_everything_is_unknown_at_once() -> None:
-    channel = PoolChannel(lambda: [], DEADLINE_S)
+    channel = channel_to()
     started = time.monotonic()
     assert ask(channel, 1, 2) == Proposal((), (key(1), key(2)), 0.0)
     assert time.monotonic() - started < DEADLINE_S / 2
@@ -100,18 +113,18 @@ def test_without_a_worker_everything_is_unknown_at_once() -> None:
 def test_a_lease_that_raises_harms_nobody(worker: Worker) -> None:
     answers = iter([RuntimeError("the pool restarts"), [worker]])
 
-    def lease() -> list[Worker]:
+    def lease() -> list[Leased]:
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return [leased(each) for each in answer]
 
-    ask_until(PoolChannel(lease, DEADLINE_S), drafted(1), 1)
+    ask_until(channel_to(lease=lease), drafted(1), 1)
 
 
 def test_a_killed_worker_is_replaced(worker: Worker) -> None:
     pool = [worker]
-    channel = PoolChannel(lambda: pool, DEADLINE_S)
+    channel = channel_to(lease=lambda: [leased(each) for each in pool])
     ask_until(channel, drafted(1, 2), 1, 2)
     os.kill(pid_of(worker), signal.SIGKILL)
     assert set(ask_until(channel, lambda p: not p.trees, 1, 2).unknown) == {key(1), key(2)}
@@ -123,7 +136,7 @@ def test_a_new_worker_drafts_with_what_the_verifier_has_learned(worker: Worker) 
     """The second is never told of the first's outcomes: the maps come with every message."""
     calibrator = Calibrator(refit_every=1)
     pool = [worker]
-    channel = PoolChannel(lambda: pool, DEADLINE_S)
+    channel = channel_to(lease=lambda: [leased(each) for each in pool])
 
     def ask_calibrated() -> DraftTree:
         asked = replace(propose(1), calibration=calibrator.maps)
@@ -149,7 +162,7 @@ def test_a_new_worker_drafts_with_what_the_verifier_has_learned(worker: Worker) 
 
 
 def test_a_late_worker_costs_one_deadline_and_comes_back(worker: Worker) -> None:
-    channel = PoolChannel(lambda: [worker], DEADLINE_S)
+    channel = channel_to(worker)
     ask_until(channel, drafted(1), 1)
     pid = pid_of(worker)
     os.kill(pid, signal.SIGSTOP)
@@ -167,19 +180,19 @@ def test_a_late_worker_costs_one_deadline_and_comes_back(worker: Worker) -> None
 
 def test_a_drafter_that_always_takes_long_is_waited_for() -> None:
     class Slow(DrafterWorker):
-        def submit(self, opens: Sequence[Open], propose: Propose) -> Proposal:
+        def submit(self, opens: Sequence[Open], propose: Propose, features: Any = None) -> Proposal:
             time.sleep(2 * DEADLINE_S)
             return replace(super().submit(opens, propose), compute_s=2 * DEADLINE_S)
 
     worker = start_worker(Slow)
-    channel = PoolChannel(lambda: [worker], DEADLINE_S)
+    channel = channel_to(worker)
     ask_until(channel, drafted(1), 1)
 
 
 def test_sequences_are_spread_over_workers_and_stay_there() -> None:
     pair = [start_worker(), start_worker()]
     ray.get([worker.ping.remote() for worker in pair])
-    channel = PoolChannel(lambda: pair, DEADLINE_S)
+    channel = channel_to(*pair)
     ask_until(channel, drafted(1, 2, 3, 4), 1, 2, 3, 4)
     os.kill(pid_of(pair[0]), signal.SIGKILL)
     proposal = ask(channel, 1, 2, 3, 4)
@@ -187,8 +200,138 @@ def test_sequences_are_spread_over_workers_and_stay_there() -> None:
     assert {k.seq_id for k in proposal.unknown} | {t.seq_id for t in proposal.trees} == {1, 2, 3, 4}
 
 
+def busy(worker: Worker) -> int:
+    """Sequences that it holds for us."""
+    return ray.get(worker.__ray_call__.remote(lambda self: len(self._drafter._held)))
+
+
+def test_the_least_loaded_is_chosen_and_a_near_one_among_them() -> None:
+    idle, crowded, far = start_worker(), start_worker(), start_worker()
+    ray.get([worker.ping.remote() for worker in (idle, crowded, far)])
+    leases = [leased(crowded, load=20), leased(far, near=False), leased(idle)]
+    channel = channel_to(lease=lambda: leases)
+    ask_until(channel, drafted(1, 2, 3), 1, 2, 3)
+    assert [busy(worker) for worker in (idle, far, crowded)] == [3, 0, 0]
+    ask_until(channel, drafted(*range(1, 13)), *range(1, 13))
+    assert busy(crowded) == 0
+    assert busy(far) >= 3
+    assert busy(idle) > busy(far)
+
+
+def test_sequences_of_a_late_worker_move_to_another() -> None:
+    pair = [start_worker(), start_worker()]
+    ray.get([worker.ping.remote() for worker in pair])
+    channel = channel_to(*pair)
+    ask_until(channel, drafted(1, 2), 1, 2)
+    stopped = pid_of(pair[0])
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        first = ask(channel, 1, 2)
+        assert len(first.unknown) == 1, "at once, so that the next round opens it elsewhere"
+        started = time.monotonic()
+        assert drafted(1, 2)(ask(channel, 1, 2))
+        assert time.monotonic() - started < DEADLINE_S
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    end = time.monotonic() + 30
+    for seq_id in range(3, 1000):
+        ask(channel, 1, 2, seq_id)
+        if busy(pair[0]):
+            break
+        assert time.monotonic() < end
+    assert busy(pair[0]) == 1, "it forgot what moved, and takes what is new"
+
+
+def test_sequences_leave_a_worker_that_leaves_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("serving.replicas.leases.RENEW_S", 0.05)
+    staying, leaving = start_worker(), start_worker()
+    ray.get([worker.ping.remote() for worker in (staying, leaving)])
+    pool = [leased(leaving)]
+    channel = channel_to(lease=lambda: pool)
+    ask_until(channel, drafted(1, 2), 1, 2)
+    pool[:] = [leased(staying)]
+    end = time.monotonic() + 30
+    while busy(staying) < 2:
+        assert time.monotonic() < end
+        ask(channel, 1, 2)
+    assert busy(leaving) == 0
+    assert drafted(1, 2)(ask(channel, 1, 2))
+
+
+def test_two_rounds_under_way_are_collected_in_order(worker: Worker) -> None:
+    channel = channel_to(worker)
+    ask_until(channel, drafted(1, 2), 1, 2)
+    for seq_id in (1, 2):
+        channel.submit(opens(seq_id), propose(seq_id))
+    assert drafted(1)(channel.collect())
+    os.kill(pid_of(worker), signal.SIGKILL)
+    channel.submit(opens(1), propose(1))
+    rest = [channel.collect(), channel.collect()]
+    assert rest[1] == Proposal((), (key(1),), 0.0)
+    assert drafted(2)(rest[0]) or rest[0].unknown == (key(2),), "it may have died before it answered"
+
+
+def test_leases_are_renewed_with_what_they_are_used_for(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.replicas.leases.RENEW_S", 0.05)
+    told: list[Mapping[str, int]] = []
+
+    def lease(sequences: Mapping[str, int]) -> list[Leased]:
+        told.append(sequences)
+        return [leased(worker)]
+
+    channel = PoolChannel(lease, DEADLINE_S, FeatureWire(WireMetrics("test")))
+    ask_until(channel, lambda proposal: {leased(worker).name: 2} in told, 1, 2)
+
+
+# ---- features ----
+
+
+class Echo(DrafterWorker):
+    """Says what features it was fed."""
+
+    def submit(self, opens: Sequence[Open], propose: Propose, features: Any = None) -> Proposal:
+        whole = propose if features is None else joined_again(propose, features)
+        trees = [
+            DraftTree.build(
+                e.key.seq_id, e.base_len, [int(v) for v in e.features[:, 0]], [-1] * 8, [-1.0] * 8
+            )
+            for e in whole.extends
+            if e.features is not None
+        ]
+        return Proposal(tuple(trees), (), float(features is not None))
+
+
+def test_large_features_travel_beside_the_message_and_small_ones_in_it() -> None:
+    """Of several sequences as one array; each gets its own rows, to the bit."""
+    metrics = WireMetrics("test")
+    worker = leased(start_worker(Echo))
+    channel = PoolChannel(lambda _: [worker], DEADLINE_S, FeatureWire(metrics))
+    for width, large in ((8, False), (LARGE // 8, True)):
+        rows = {
+            i: np.full((8, width), i, np.float16) + np.arange(8, dtype=np.float16)[:, None] for i in (1, 2)
+        }
+        asked = propose(1, 2)
+        extends = tuple(replace(e, features=rows[e.key.seq_id]) for e in asked.extends)
+        end = time.monotonic() + 30
+        while True:
+            channel.submit(opens(1, 2), replace(asked, extends=extends))
+            proposal = channel.collect()
+            if len(proposal.trees) == 2:
+                break
+            assert time.monotonic() < end
+        assert {t.seq_id: sorted(t.token_ids) for t in proposal.trees} == {
+            i: list(range(i, i + 8)) for i in (1, 2)
+        }
+        assert bool(proposal.compute_s) == large
+    assert metrics.bytes.keys() == {"inline", "object_store"}
+    assert metrics.bytes["object_store"] % (2 * 8 * LARGE // 8 * 2) == 0
+    assert metrics.tokens % 16 == 0
+
+
 def test_a_closed_sequence_is_unknown(worker: Worker) -> None:
-    channel = PoolChannel(lambda: [worker], DEADLINE_S)
+    channel = channel_to(worker)
     ask_until(channel, drafted(1, 2), 1, 2)
     channel.close(Close((key(1),)))
     channel.submit(opens(2), propose(1, 2))

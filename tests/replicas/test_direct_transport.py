@@ -1,0 +1,121 @@
+"""Features that go from process to process by Ray Direct Transport, over gloo."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+from ray.actor import ActorHandle
+
+from serving.config import ServeConfig
+from serving.drafting.messages import Extend, Open, Proposal, Propose, SeqKey
+from serving.metrics import WireMetrics
+from serving.replicas import direct_transport
+from serving.replicas.direct_transport import DirectTransport
+from serving.replicas.drafter_worker import DrafterWorker
+from serving.replicas.feature_wire import LARGE, FeatureWire, joined_again
+from serving.replicas.leases import Leased
+from serving.replicas.pool_channel import PoolChannel
+from serving.spec.tree import DraftTree
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+ROWS = 4
+
+
+class Summing(DrafterWorker):
+    """Answers with the sum of each sequence's features."""
+
+    def submit(self, opens: Sequence[Open], propose: Propose, features: Any = None) -> Proposal:
+        assert features is not None
+        sums = [int(e.features.sum()) for e in joined_again(propose, np.asarray(features)).extends]
+        trees = (
+            DraftTree.build(extend.key.seq_id, extend.base_len, [total], [-1], [-1.0])
+            for extend, total in zip(propose.extends, sums, strict=True)
+        )
+        return Proposal(tuple(trees), (), 0.0)
+
+
+class Verifier:
+    """Sends each drafter features of its sequences, and hears their sums."""
+
+    def start(self, workers: list[ActorHandle[DrafterWorker]]) -> None:
+        direct = DirectTransport()
+        self.metrics = WireMetrics("test")
+        leased = [Leased(str(i), worker, carrier=direct.carrier(worker)) for i, worker in enumerate(workers)]
+        self.channel = PoolChannel(lambda _: leased, 2.0, FeatureWire(self.metrics))
+
+    def sums(self, *seq_ids: int) -> dict[int, int]:
+        """By sequence, of those whose sum came."""
+        keys = [SeqKey("test", seq_id) for seq_id in seq_ids]
+        tokens = np.zeros(ROWS, np.int32)
+        extends = tuple(
+            Extend(key, 0, ROWS + 1, tokens, 0, np.full((ROWS, LARGE), key.seq_id, np.uint16)) for key in keys
+        )
+        opens = [Open(key, "any", 0, 0, 0.0) for key in keys]
+        self.channel.submit(opens, Propose(extends, (1,) * len(keys), (1,) * len(keys)))
+        return {tree.seq_id: int(tree.token_ids[0]) for tree in self.channel.collect().trees}
+
+    def paths(self) -> set[str]:
+        """That features have taken since the last call."""
+        taken, self.metrics.bytes = set(self.metrics.bytes), {}
+        return taken
+
+
+class AsyncVerifier(Verifier):
+    """An asyncio actor whose channel is used in a thread, as rank 0's is."""
+
+    async def run(self, method: str, *args: Any) -> Any:
+        return await asyncio.to_thread(getattr(Verifier, method), self, *args)
+
+
+def actor(kind: type[Any], *args: Any) -> ActorHandle[Any]:
+    return ray.remote(kind).options(num_cpus=0, enable_tensor_transport=True).remote(*args)
+
+
+def drafter() -> ActorHandle[Summing]:
+    return actor(Summing, ServeConfig.load({"speculation.method": "prompt_lookup"}, environ={}))
+
+
+def until_right(sums: Callable[..., dict[int, int]], *seq_ids: int) -> None:
+    end = time.monotonic() + 60
+    while sums(*seq_ids) != {seq_id: seq_id * ROWS * LARGE for seq_id in seq_ids}:
+        assert time.monotonic() < end
+
+
+def test_features_arrive_and_take_the_object_store_from_the_first_failure_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    worker = drafter()
+    ray.get(worker.ping.remote())
+    verifier = Verifier()
+    verifier.start([worker])
+    until_right(verifier.sums, 1, 2)
+    assert verifier.paths() == {"rdt"}
+    ray.get(worker.__ray_call__.remote(lambda self: direct_transport._HERE.joined.clear()))
+    until_right(verifier.sums, 1, 2)
+    assert verifier.paths() == {"rdt", "object_store"}
+    until_right(verifier.sums, 1, 2)
+    assert verifier.paths() == {"object_store"}
+    assert "direct transport to a drafter failed" in caplog.text
+
+
+@pytest.mark.slow
+def test_several_verifiers_and_drafters_and_one_that_dies() -> None:
+    """Ray's own transport over gloo allows neither, and kills the verifier with the drafter."""
+    drafters, verifiers = [drafter(), drafter()], [actor(AsyncVerifier), actor(AsyncVerifier)]
+    pid = ray.get(drafters[0].__ray_call__.remote(lambda self: os.getpid()))
+    ray.get([verifier.run.remote("start", drafters) for verifier in verifiers])
+    for alive in (2, 1):
+        for verifier in verifiers:
+            until_right(lambda *ids, to=verifier: ray.get(to.run.remote("sums", *ids)), 1, 2, 3)
+            assert ray.get(verifier.run.remote("paths")) == {"rdt"}
+        if alive == 2:
+            os.kill(pid, signal.SIGKILL)
