@@ -19,6 +19,7 @@ from serving.engine.followers import Followers
 from serving.engine.head import HeadFiles, build_features, drafting_fingerprint, uses_features
 from serving.engine.log_weights import log_weights
 from serving.engine.network import build_network, choose_terms, max_model_len
+from serving.engine.overlap import Overlap
 from serving.engine.placement import choose_placement
 from serving.engine.runner import ModelRunner
 from serving.engine.sampler import Sampler
@@ -98,7 +99,8 @@ def build_engine(
         lambda: step_profile(config.cache_dir, network.part, placement, runner, packer, scheduler)
     )
     sampler = Sampler(log_weights(config.cache_dir))
-    engine = Engine(card, runner, scheduler, packer, speculator, controllers, sampler, metrics)
+    overlap = Overlap(config.speculation.overlap_mode)
+    engine = Engine(card, runner, scheduler, packer, speculator, overlap, controllers, sampler, metrics)
     engine.choose_m(config.speculation)
     return engine
 

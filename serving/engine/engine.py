@@ -11,6 +11,7 @@ import numpy as np
 
 from serving.config import DraftBudget
 from serving.engine.batch import Packer
+from serving.engine.overlap import Overlap, Turn
 from serving.engine.prefix_cache import PrefixCounts
 from serving.engine.runner import ModelRunner
 from serving.engine.sampler import Sampler
@@ -37,6 +38,7 @@ NON_FINITE = "the model produced logits that are not finite for this request"
 class EngineStats:
     """Sums since the start. prefix_queries, prefix_hits: see PrefixCounts.
 
+    hidden_draft_s: of drafters' own time, what passed while other steps ran; times.draft is the rest.
     calibration: of draft confidences lately; None before the first fit.
     """
 
@@ -46,6 +48,7 @@ class EngineStats:
     preemptions: int = 0
     prefix_queries: int = 0
     prefix_hits: int = 0
+    hidden_draft_s: float = 0.0
     calibration: CalibrationError | None = None
 
     def add_step(
@@ -73,6 +76,7 @@ class Engine:
         scheduler: Scheduler,
         packer: Packer,
         speculator: Speculator | None,
+        overlap: Overlap,
         controllers: Callable[[DraftBudget], Controller],
         sampler: Sampler,
         metrics: EngineMetrics,
@@ -82,6 +86,7 @@ class Engine:
         self._scheduler = scheduler
         self._packer = packer
         self._speculator = speculator
+        self._overlap = overlap
         self._controllers = controllers
         self._controller: Controller = ScheduledController.fixed(0)
         self._metrics = metrics
@@ -147,13 +152,17 @@ class Engine:
         began = self._committed_at or time.perf_counter()
         times = StepTimes()
         with times.measure("schedule"):
-            plan = self._scheduler.schedule(self._speculator.asked if self._speculator else no_drafts)
+            turn = self._turn()
+            asked = self._speculator.asked if self._speculator else no_drafts
+            plan = self._scheduler.schedule(asked, turn.resting)
             self._forget(plan.preempted)
-        drafts = self._take_drafts(plan, times)
+        drafts = self._take_drafts(plan, turn, times)
+        if plan.empty:  # whose turn it was has been preempted
+            return deltas
         with times.measure("schedule"):
             prefill_tokens = sum(chunk.length for chunk in plan.prefills)
-            load = _load_of([decode.seq for decode in plan.decodes], prefill_tokens)
-            choice = self._controller.choose(drafts.trees, load)
+            load = _load_of([decode.seq for decode in plan.decodes], prefill_tokens, bool(turn.resting))
+            choice = self._controller.choose(drafts.trees, load, drafts.plan)
             trees = [tree[:size] for tree, size in zip(drafts.trees, choice.sizes, strict=True)]
             batch = self._packer.pack(plan, trees)
         with times.measure("forward"):
@@ -182,11 +191,26 @@ class Engine:
     def check_integrity(self) -> None:
         self._scheduler.check_integrity()
 
-    def _take_drafts(self, plan: StepPlan, times: StepTimes) -> DraftRound:
+    def _turn(self) -> Turn:
+        if self._speculator is None:
+            return Turn(0)
+        load = _load_of(self._decoding, self._chunk_size)
+        return self._overlap.turn(self._speculator.rounds, load, self._controller)
+
+    @property
+    def _decoding(self) -> list[Sequence]:
+        return [seq for seq in self._scheduler.running if seq.is_decoding]
+
+    @property
+    def _chunk_size(self) -> int:
+        """About what the next step can take of prompts."""
+        return min(self._scheduler.prefill_pending, self._scheduler.max_num_batched_tokens)
+
+    def _take_drafts(self, plan: StepPlan, turn: Turn, times: StepTimes) -> DraftRound:
         if self._speculator is None:
             return DraftRound([no_tree(decode.seq) for decode in plan.decodes])
         started = time.perf_counter()
-        drafts = self._speculator.collect(plan.decodes)
+        drafts = self._speculator.collect(plan.decodes, turn.rounds)
         # What this thread gave to drafting: asking (which drafts, where the drafter is in this process) and
         # waiting. A drafter elsewhere may have worked longer than it was waited for.
         spent = self._asking_s + time.perf_counter() - started
@@ -269,9 +293,14 @@ class Engine:
         if self._speculator is None:
             return
         started = time.perf_counter()
-        decoding = [seq for seq in self._scheduler.running if seq.is_decoding]
-        plan = self._controller.plan(_load_of(decoding, 0))
-        self._speculator.ask(((seq, self._scheduler.room(seq) - 1) for seq in decoding), plan)
+        decoding = self._decoding
+        free = [seq for seq in decoding if not self._speculator.is_drafting(seq)]
+        groups = self._overlap.groups(
+            free, len(decoding) - len(free), _load_of(decoding, 0), self._controller
+        )
+        for group in groups:
+            plan = self._controller.plan(_load_of(group, 0, self._overlap.alternating))
+            self._speculator.ask(((seq, self._scheduler.room(seq) - 1) for seq in group), plan)
         self._asking_s = time.perf_counter() - started
 
     def _forget(self, sequences: list[Sequence] | tuple[Sequence, ...]) -> None:
@@ -289,7 +318,9 @@ class Engine:
     ) -> None:
         scheduler = self._scheduler
         prefixes = scheduler.prefixes.take_counts()
+        hidden_draft_s = drafts.compute_s - times.draft
         self.stats.add_step(plan, speculation, prefixes, times)
+        self.stats.hidden_draft_s += hidden_draft_s
         if self.calibrator is not None:
             self.stats.calibration = self.calibrator.error
         self.last_report = StepReport(
@@ -308,6 +339,7 @@ class Engine:
             drafter_failures=drafts.failures,
             calibration_error=asdict(self.stats.calibration) if self.stats.calibration else {},
             phase_seconds=asdict(times),
+            hidden_draft_s=hidden_draft_s,
             price=self._controller.price,
             committed_tokens=speculation.committed_tokens,
             step_seconds=outcome.forward_s + outcome.beside_s,
@@ -322,8 +354,8 @@ def no_drafts(seq: Sequence) -> int:
     return 0
 
 
-def _load_of(decoding: list[Sequence], prefill_tokens: int) -> StepLoad:
-    return StepLoad(len(decoding), prefill_tokens, sum(seq.num_computed for seq in decoding))
+def _load_of(decoding: list[Sequence], prefill_tokens: int, overlapped: bool = False) -> StepLoad:
+    return StepLoad(len(decoding), prefill_tokens, sum(seq.num_computed for seq in decoding), overlapped)
 
 
 def _outcome(
@@ -347,6 +379,7 @@ def _outcome(
         draft_s=draft_s,
         # What catching up after a prompt or a pause takes says nothing of the trees to come.
         drafted=drafts.asked if drafts.fed <= USUALLY_FED * drafts.asked else 0,
+        hidden=drafts.hidden,
     )
 
 

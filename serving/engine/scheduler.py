@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -114,6 +114,17 @@ class Scheduler:
         """All that are not finished: those that run, then those that wait."""
         return chain(self._running, self._waiting)
 
+    @property
+    def prefill_pending(self) -> int:
+        """Prompt tokens that are not computed yet, of running sequences and of the next that may run."""
+        admits = self._waiting and self.num_running < self.max_num_seqs
+        coming = self._waiting[0].num_uncomputed if admits else 0
+        return self._prefill_running + coming
+
+    @property
+    def _prefill_running(self) -> int:
+        return sum(seq.num_uncomputed for seq in self._running if not seq.is_decoding)
+
     def room(self, seq: Sequence) -> int:
         """Tokens that max_tokens and the context limit still allow. At 0 the sequence must be finished."""
         return min(seq.remaining, self.max_model_len - len(seq.token_ids))
@@ -142,12 +153,16 @@ class Scheduler:
         self.blocks.release(seq.block_table)
         seq.status = Status.FINISHED
 
-    def schedule(self, draft_cap: Callable[[Sequence], int]) -> StepPlan:
-        """Plan one step. `draft_cap(seq)`: draft tokens the caller would verify for it, at least 0."""
+    def schedule(self, draft_cap: Callable[[Sequence], int], resting: Set[int] = frozenset()) -> StepPlan:
+        """Plan one step. `draft_cap(seq)`: draft tokens the caller would verify for it, at least 0.
+
+        resting: ids of decoding sequences that sit this step out. If no others are left to compute, or they
+        have been preempted, the plan is empty.
+        """
         preempted = self._hold_roots()
         if not preempted:
             preempted = self._admit()
-        decodes = self._plan_decodes(draft_cap)
+        decodes = self._plan_decodes(draft_cap, resting)
         prefills = self._plan_prefills(beside=decodes)
         for seq in (*(decode.seq for decode in decodes), *(chunk.seq for chunk in prefills)):
             self.blocks.check_private(seq.block_table, seq.num_computed)
@@ -225,9 +240,9 @@ class Scheduler:
         assert held
         return True
 
-    def _plan_decodes(self, draft_cap: Callable[[Sequence], int]) -> tuple[Decode, ...]:
+    def _plan_decodes(self, draft_cap: Callable[[Sequence], int], resting: Set[int]) -> tuple[Decode, ...]:
         """A row for every root; trees share what is left, less prefill's part."""
-        decoding = [seq for seq in self._running if seq.is_decoding]
+        decoding = [seq for seq in self._running if seq.is_decoding and seq.seq_id not in resting]
         rows = self.max_num_batched_tokens - len(decoding) - self._prefill_share()
         wishes = [min(draft_cap(seq), self.room(seq) - 1) for seq in decoding]
         shares = zip(decoding, share_evenly(wishes, max(rows, 0)), strict=True)
@@ -235,8 +250,7 @@ class Scheduler:
 
     def _prefill_share(self) -> int:
         """Rows that trees leave to prefill, where there is some: a quarter of the budget."""
-        pending = sum(seq.num_uncomputed for seq in self._running if not seq.is_decoding)
-        return min(pending, max(1, self.max_num_batched_tokens // 4))
+        return min(self._prefill_running, max(1, self.max_num_batched_tokens // 4))
 
     def _hold_tree(self, seq: Sequence, share: int) -> int:
         """Hold slots for up to `share` nodes behind the root: as many as free blocks allow, evicting nobody.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -12,14 +13,13 @@ from numpy.typing import NDArray
 
 from serving.config import SpeculationConfig
 from serving.drafting.base import DraftChannel
-from serving.drafting.messages import Close, Extend, Open, Proposal, Propose, SeqKey
+from serving.drafting.messages import Close, Extend, Open, Propose, SeqKey
 from serving.engine.scheduler import Decode
 from serving.engine.sequence import Sequence
 from serving.spec.calibrator import Calibrator
-from serving.spec.controller import DraftPlan
+from serving.spec.controller import NO_DRAFTS, DraftPlan
 from serving.spec.tree import DraftTree
 
-NOTHING = Proposal((), (), 0.0)
 # Committed tokens that a drafter is sent in one step, unless a single sequence has more.
 MAX_FED = 512
 
@@ -31,11 +31,14 @@ SequenceFeatures = Callable[[Sequence, int, int], NDArray[Any]]
 class DraftRound:
     """Trees of one step, one per decode and possibly empty.
 
-    compute_s: the drafter's own time. asked: sequences that trees were asked for; fed: committed tokens that
-    the drafter was sent with that. failures: sequences that got no usable tree, by reason.
+    plan: what they were drafted by. hidden: another step ran meanwhile. compute_s: the drafter's own time.
+    asked: sequences that trees were asked for; fed: committed tokens that the drafter was sent with that.
+    failures: sequences that got no usable tree, by reason.
     """
 
     trees: list[DraftTree]
+    plan: DraftPlan = NO_DRAFTS
+    hidden: bool = False
     compute_s: float = 0.0
     asked: int = 0
     fed: int = 0
@@ -50,8 +53,17 @@ class _Asked(NamedTuple):
     missing: int
 
 
+@dataclass(slots=True)
+class _Round:
+    """What was asked for together, by sequence. hidden: a step has run since."""
+
+    asked: dict[int, _Asked]
+    plan: DraftPlan
+    hidden: bool = False
+
+
 class Speculator:
-    """Asks for trees after a commit and hands them to the next step.
+    """Asks for trees after a commit and hands them to a later step, in rounds: first asked, first collected.
 
     The verifier is the only authority on what is committed: a tree that grew from another length is dropped,
     and a sequence the drafter does not know is opened again (design, section 6).
@@ -72,13 +84,22 @@ class Speculator:
         self._vocab_size = vocab_size
         self._features = features
         self.calibrator = Calibrator()
-        self._asked: dict[int, _Asked] = {}
+        self._rounds: deque[_Round] = deque()
         self._opened: set[int] = set()  # sequences that a drafter has heard of
 
     def asked(self, seq: Sequence) -> int:
         """The most draft tokens that were asked for this sequence."""
-        asked = self._asked.get(seq.seq_id)
-        return asked.nodes if asked else 0
+        asked = (each.asked.get(seq.seq_id) for each in self._rounds)
+        return next((each.nodes for each in asked if each), 0)
+
+    def is_drafting(self, seq: Sequence) -> bool:
+        """Its trees are under way."""
+        return any(seq.seq_id in each.asked for each in self._rounds)
+
+    @property
+    def rounds(self) -> list[frozenset[int]]:
+        """Ids of the sequences whose trees are under way, the oldest round first. One may be empty."""
+        return [frozenset(each.asked) for each in self._rounds]
 
     def ask(self, sequences: Iterable[tuple[Sequence, int]], plan: DraftPlan) -> None:
         """Request trees of up to `room` tokens for sequences that decode in the next step.
@@ -90,9 +111,9 @@ class Speculator:
         wanted = [asked for asked in wanted if asked.nodes > 0]
         if plan.sequences < len(wanted) or sum(asked.missing for asked in wanted) > MAX_FED:
             wanted = _least_missing(wanted, plan.sequences)
-        self._asked = {asked.seq.seq_id: asked for asked in wanted}
         if not wanted:
             return
+        self._rounds.append(_Round({asked.seq.seq_id: asked for asked in wanted}, plan))
         opens = [self._open(asked.seq) for asked in wanted if asked.seq.num_drafted == 0]
         propose = Propose(
             extends=tuple(self._extend(asked.seq) for asked in wanted),
@@ -106,23 +127,34 @@ class Speculator:
             seq.num_drafted = len(seq.token_ids) - 1
         self._channel.submit(opens, propose)
 
-    def collect(self, decodes: Iterable[Decode]) -> DraftRound:
-        """The trees that have come for `decodes`, cut to what each may verify."""
-        asked, self._asked = self._asked, {}
-        proposal = self._channel.collect() if asked else NOTHING
-        arrived = {tree.seq_id: tree for tree in proposal.trees}
-        unknown = {key.seq_id for key in proposal.unknown} & asked.keys()
+    def collect(self, decodes: Iterable[Decode], rounds: int) -> DraftRound:
+        """The trees of so many rounds that have come for `decodes`, cut to what each may verify."""
+        taken = [self._rounds.popleft() for _ in range(rounds)]
+        proposals = [self._channel.collect() for _ in taken]
+        asked = {seq_id: each for of in taken for seq_id, each in of.asked.items()}
+        arrived = {tree.seq_id: tree for proposal in proposals for tree in proposal.trees}
+        unknown = {key.seq_id for proposal in proposals for key in proposal.unknown} & asked.keys()
         for seq_id in unknown:
             asked[seq_id].seq.num_drafted = 0
-        failures = {"unknown": len(unknown), "missing": len(asked.keys() - arrived.keys() - unknown)}
-        trees = [self._fitting(arrived, decode) for decode in decodes]
-        fed = sum(each.missing for each in asked.values())
-        return DraftRound(trees, proposal.compute_s, len(asked), fed, failures)
+        for left in self._rounds:
+            left.hidden = True
+        return DraftRound(
+            [self._fitting(arrived, decode) for decode in decodes],
+            _together([of.plan for of in taken]),
+            any(of.hidden for of in taken),
+            sum(proposal.compute_s for proposal in proposals),
+            len(asked),
+            sum(each.missing for each in asked.values()),
+            {"unknown": len(unknown), "missing": len(asked.keys() - arrived.keys() - unknown)},
+        )
 
     def forget(self, sequences: Iterable[Sequence]) -> None:
         """Sequences that ended or were preempted. Of those that decoded plainly no drafter is told."""
         keys = tuple(self._key(seq) for seq in sequences if seq.seq_id in self._opened)
         self._opened.difference_update(key.seq_id for key in keys)
+        for each in self._rounds:
+            for key in keys:
+                each.asked.pop(key.seq_id, None)
         if keys:
             self._channel.close(Close(keys))
 
@@ -156,6 +188,14 @@ class Speculator:
             first_token=seq.token_ids[0] if start == 0 else None,
             features=self._features(seq, start, len(seq.token_ids) - 1) if self._features else None,
         )
+
+
+def _together(plans: list[DraftPlan]) -> DraftPlan:
+    """Of rounds that are verified in one step."""
+    if not plans:
+        return NO_DRAFTS
+    nodes, sequences, prices = zip(*plans, strict=True)
+    return DraftPlan(max(nodes), sum(sequences), min(prices))
 
 
 def _asked(seq: Sequence, nodes: int) -> _Asked:

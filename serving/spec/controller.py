@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from serving.spec.alternation import Alternation
 from serving.spec.cost import Seconds, StepCost, StepLoad
 from serving.spec.forecast import AchievedShare, ExpectedValues, Forecast, Probing
 from serving.spec.tree import DraftTree
@@ -75,6 +76,7 @@ class StepOutcome(NamedTuple):
     verified: rows of decoding sequences. committed: tokens. elapsed_s: since the step before, with the gap if
     there was work to do. forward_s: of the network and of choosing tokens; beside_s: of the rest without
     drafting. draft_s: given to drafting for `drafted` sequences; 0 of them where it tells nothing.
+    hidden: they were drafted for while another step ran, so that draft_s is only what was left of it.
     """
 
     load: StepLoad
@@ -85,6 +87,7 @@ class StepOutcome(NamedTuple):
     beside_s: float
     draft_s: float
     drafted: int
+    hidden: bool = False
 
 
 class Controller(Protocol):
@@ -99,8 +102,16 @@ class Controller(Protocol):
         """What to draft for a next step of this load."""
         ...
 
-    def choose(self, trees: Sequence[DraftTree], load: StepLoad) -> Choice:
-        """How much of the trees to verify; trees[i] is empty where none came."""
+    def choose(self, trees: Sequence[DraftTree], load: StepLoad, plan: DraftPlan) -> Choice:
+        """How much of the trees to verify; trees[i] is empty where none came. plan: theirs."""
+        ...
+
+    def halves(self, load: StepLoad) -> bool:
+        """Whether two halves by turns are faster, each drafted for while the other is verified."""
+        ...
+
+    def prefill_first(self, load: StepLoad) -> bool:
+        """Whether its prompt chunks had better have a forward of their own, while trees are drafted."""
         ...
 
     def observe(self, outcome: StepOutcome) -> None:
@@ -127,8 +138,14 @@ class ScheduledController:
         nodes = self._nodes(load.sequences)
         return DraftPlan(nodes, load.sequences, self.price) if nodes else NO_DRAFTS
 
-    def choose(self, trees: Sequence[DraftTree], load: StepLoad) -> Choice:
+    def choose(self, trees: Sequence[DraftTree], load: StepLoad, plan: DraftPlan) -> Choice:
         return Choice(tuple(len(tree) for tree in trees), (0,) * len(trees))
+
+    def halves(self, load: StepLoad) -> bool:
+        return False  # it predicts nothing
+
+    def prefill_first(self, load: StepLoad) -> bool:
+        return False
 
     def observe(self, outcome: StepOutcome) -> None:
         pass  # it knows what it does
@@ -158,24 +175,26 @@ class AutoController:
         self._values = ExpectedValues(max_nodes)
         self._achieved = AchievedShare()
         self._probing = Probing()
+        self._alternation = Alternation()
         self._drafting = True
         self._drafted_steps = 0
         self._plan = NO_DRAFTS
-        self._forecast_now, self._forecast_for, self._forecast_age = Forecast(0.0, 0.0, 0), 0, 0
+        self._forecasts: dict[tuple[int, bool], Forecast] = {}
+        self._forecast_age = 0
         self._random = np.random.default_rng(seed)
 
     def plan(self, load: StepLoad) -> DraftPlan:
         self._plan = self._planned(load) if load.sequences else NO_DRAFTS
         return self._plan
 
-    def choose(self, trees: Sequence[DraftTree], load: StepLoad) -> Choice:
+    def choose(self, trees: Sequence[DraftTree], load: StepLoad, plan: DraftPlan) -> Choice:
         if not trees:
             return Choice((), ())
-        if not self._plan.sequences and not any(map(len, trees)):
+        if not plan.sequences and not any(map(len, trees)):
             return self._nothing_drafted(load)
         values = [tree.path_values for tree in trees]
-        if self._plan.sequences:
-            self._values.observe(values, self._plan.sequences, self._plan.nodes, trusted=not self._drafting)
+        if plan.sequences:
+            self._values.observe(values, plan.sequences, plan.nodes, trusted=not self._drafting)
         every = np.concatenate(values)
         order = np.argsort(-every, kind="stable")
         seconds = self._cost.step_s(load, load.sequences + np.arange(len(every) + 1 + BEYOND))
@@ -188,21 +207,40 @@ class AutoController:
 
     def observe(self, outcome: StepOutcome) -> None:
         self._cost.observe(outcome.load, outcome.verified, outcome.forward_s, outcome.beside_s)
-        if outcome.drafted:
+        if outcome.drafted and not outcome.hidden:
             self._cost.observe_drafting(outcome.drafted, outcome.draft_s)
+        elif outcome.drafted and outcome.load.overlapped:
+            self._cost.observe_waiting(outcome.drafted, outcome.draft_s)
         promised = self._forecast(outcome.load).best * outcome.elapsed_s
         self._achieved.observe(outcome.committed, promised)
 
+    def halves(self, load: StepLoad) -> bool:
+        if load.sequences < 2 or not self._drafting:
+            return False
+        half = StepLoad((load.sequences + 1) // 2, 0, load.kv_tokens // 2, overlapped=True)
+        return self._alternation.decide(self._forecast(load).best, self._forecast(half).drafted)
+
+    def prefill_first(self, load: StepLoad) -> bool:
+        rows = load.sequences * (1 + self._forecast(load).nodes)
+        drafting = self._cost.draft_s(load.sequences)
+        alone = self._step_s(StepLoad(0, load.prefill_tokens, 0, overlapped=True), 0)
+        apart = max(alone, drafting) + self._step_s(load._replace(prefill_tokens=0), rows)
+        return apart < drafting + self._step_s(load, rows)
+
+    def _step_s(self, load: StepLoad, rows: int) -> float:
+        return float(self._cost.step_s(load, [rows])[0])
+
     def _nothing_drafted(self, load: StepLoad) -> Choice:
         nothing = (0,) * load.sequences
-        seconds = float(self._cost.step_s(load, [load.sequences])[0])
+        seconds = self._step_s(load, load.sequences)
         return Choice(nothing, nothing, float(load.sequences), seconds)
 
     def _planned(self, load: StepLoad) -> DraftPlan:
         self._forecast_age += 1
         forecast = self._forecast(load)
         wanted = KEEPS_DRAFTING if self._drafting else RESUMES_DRAFTING
-        self._drafting = forecast.drafted > wanted * forecast.plain
+        # A half is never decoded plainly for speed: that would be done with the whole.
+        self._drafting = load.overlapped or forecast.drafted > wanted * forecast.plain
         if self._drafting:
             self._drafted_steps += 1
             if self._drafted_steps == LASTED:
@@ -221,11 +259,13 @@ class AutoController:
         """Of steps that only decode: a prompt chunk makes no node cheaper. While nothing is drafted little
         changes, and plain steps are short: one forecast does for a few of them."""
         sequences = max(load.sequences, 1)
-        oldest = 1 if self._plan.sequences else REFORECAST
-        if sequences != self._forecast_for or self._forecast_age >= oldest:
-            self._forecast_now = self._values.forecast(StepLoad(sequences, 0, load.kv_tokens), self._cost)
-            self._forecast_for, self._forecast_age = sequences, 0
-        return self._forecast_now
+        overlapped = load.overlapped and load.sequences > 0
+        if self._forecast_age >= (1 if self._plan.sequences else REFORECAST):
+            self._forecasts, self._forecast_age = {}, 0
+        if (sequences, overlapped) not in self._forecasts:
+            of = StepLoad(sequences, 0, load.kv_tokens, overlapped)
+            self._forecasts[sequences, overlapped] = self._values.forecast(of, self._cost)
+        return self._forecasts[sequences, overlapped]
 
     def _with_exploration(
         self, chosen: NDArray[np.int64], values: list[NDArray[np.float64]], load: StepLoad, seconds: Seconds

@@ -19,12 +19,13 @@ class StepLoad(NamedTuple):
     """What a step has to do whatever is drafted.
 
     sequences: that decode. prefill_tokens: prompt rows beside them. kv_tokens: sum of the decoding sequences'
-    contexts.
+    contexts. overlapped: others' trees are drafted while its forward runs, which may have to share cores.
     """
 
     sequences: int
     prefill_tokens: int = 0
     kv_tokens: int = 0
+    overlapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,13 @@ class StepCost:
 
     def __init__(self, profile: ForwardProfile) -> None:
         self._profile = profile
-        # Steps with prompt chunks are corrected apart: a chunk's rows cost something else.
-        self._plain, self._mixed = _Correction(), _Correction()
+        # Steps with prompt chunks are corrected apart, for a chunk's rows cost something else, and so are
+        # those beside which trees are drafted, for they may share cores. What was never tried takes as long
+        # as alone.
+        self._corrections = {(prefill, False): _Correction() for prefill in (False, True)}
         self._beside = MedianTable(0.0)
         self._drafting = MedianTable(0.0)
+        self._waiting: MedianTable | None = None
 
     def step_s(self, load: StepLoad, verified: ArrayLike) -> Seconds:
         """Seconds of a step, drafting excluded, for each number of verified rows; never falling as it rises.
@@ -91,9 +95,17 @@ class StepCost:
         """Seconds that a step gives to trees of so many sequences; 0 until one has had some."""
         return float(self._drafting(sequences))
 
+    def waiting_s(self, sequences: int, busy_s: ArrayLike) -> Seconds:
+        """The same where they are drafted during another step, of `busy_s`. Until that was tried: what is
+        left of drafting then."""
+        if self._waiting is not None:
+            return np.broadcast_to(self._waiting(sequences), np.shape(busy_s))
+        return np.maximum(self.draft_s(sequences) - np.asarray(busy_s, np.float64), 0.0)
+
     def observe(self, load: StepLoad, verified: int, forward_s: float, beside_s: float) -> None:
         """A step was run. beside_s: all of it but its forward and drafting."""
         predicted = float(self._profile.seconds(load, verified))
+        self._corrections.setdefault(_kind(load), _Correction())
         self._correction(load).observe(verified + load.prefill_tokens, forward_s / predicted)
         if load.sequences and not load.prefill_tokens:
             self._beside.observe(load.sequences, beside_s)
@@ -102,8 +114,13 @@ class StepCost:
         """A step gave so long to trees of so many sequences."""
         self._drafting.observe(sequences, seconds)
 
+    def observe_waiting(self, sequences: int, seconds: float) -> None:
+        """The same of a step whose trees were drafted during another one."""
+        self._waiting = self._waiting or MedianTable(0.0)
+        self._waiting.observe(sequences, seconds)
+
     def _correction(self, load: StepLoad) -> _Correction:
-        return self._mixed if load.prefill_tokens else self._plain
+        return self._corrections.get(_kind(load)) or self._corrections[load.prefill_tokens > 0, False]
 
 
 class _Correction:
@@ -126,6 +143,10 @@ class _Correction:
     @property
     def _pace(self) -> float:
         return median(self._paces) if self._paces else 1.0
+
+
+def _kind(load: StepLoad) -> tuple[bool, bool]:
+    return load.prefill_tokens > 0, load.overlapped
 
 
 def _line(x: Seconds, xs: ArrayLike, ys: ArrayLike) -> Seconds:

@@ -47,12 +47,14 @@ class ExpectedValues:
         self._means[:nodes] += weight * (sums[:nodes] / asked - self._means[:nodes])
 
     def forecast(self, load: StepLoad, cost: StepCost) -> Forecast:
-        """With the same number of nodes for every sequence."""
+        """With the same number of nodes for every sequence. `load.overlapped`: of one half of a batch, which
+        is drafted for while the other, as large, is verified."""
         n = load.sequences
         counts = np.arange(len(self._means) + 1)
         seconds = cost.step_s(load, n * (1 + counts))
         tokens = n * (1 + np.concatenate(([0.0], np.cumsum(self._means))))
-        drafted = tokens[1:] / (seconds[1:] + cost.draft_s(n))
+        waited = cost.waiting_s(n, seconds[1:]) if load.overlapped else cost.draft_s(n)
+        drafted = tokens[1:] / (seconds[1:] + waited)
         best = int(np.argmax(drafted))
         return Forecast(n / float(seconds[0]), float(drafted[best]), best + 1)
 
@@ -79,23 +81,25 @@ class AchievedShare:
 
 
 class Probing:
-    """Which plain steps draft all the same, to see whether it would pay: ever fewer."""
+    """Which steps do what does not seem to pay, to see whether it would: ever fewer."""
 
-    SOON, FIRST, LAST = 4, 8, 256  # steps between two probes
+    SOON, FIRST = 4, 8  # steps between two probes
 
-    def __init__(self) -> None:
+    def __init__(self, last: int = 256) -> None:
+        """last: the most steps between two probes."""
+        self._last = last
         self.restart()
 
     def restart(self) -> None:
-        """Drafting pays."""
+        """It pays."""
         self._pause = self._left = self.FIRST
 
     def due(self, *, promising: bool) -> bool:
-        """Called once in every plain step. promising: the last probe was, so the next may come soon."""
+        """Called once in every other step. promising: the last probe was, so the next may come soon."""
         self._left -= 1
         waited = self._pause - self._left
         if self._left > 0 and not (promising and waited == self.SOON):
             return False
-        self._pause = min(2 * self._pause, self.LAST)
+        self._pause = min(2 * self._pause, self._last)
         self._left = self._pause
         return True

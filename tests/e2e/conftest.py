@@ -41,7 +41,7 @@ def tiny(port: int, tiny_model: Path) -> Deployed:
         "served_model_name": "tiny",
         "dtype": "float32",
         "engine": {"kv_cache_memory": "8MiB", "max_num_seqs": 8, "num_threads": 1},
-        "speculation": {"num_speculative_tokens": 5},
+        "speculation": {"num_speculative_tokens": 5, "overlap": "always"},
     }
     return deploy(port, "tiny", settings)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -38,10 +39,10 @@ class Adversary(DraftChannel):
         self.moved = 0
         self._rng = np.random.default_rng(seed)
         self._vocab, self._mischief = vocab, mischief
-        self._answer: Proposal | None = None
+        self._answers: deque[Proposal] = deque()
 
     def submit(self, opens: Sequence[Open], propose: Propose) -> None:
-        assert self._answer is None, "the last answer was not collected"
+        assert len(self._answers) < 2, "two halves at most"
         for message in opens:
             self.held[message.key] = _Held()
         trees, unknown = [], []
@@ -55,12 +56,11 @@ class Adversary(DraftChannel):
                 unknown.append(extend.key)
             else:
                 trees += self._misbehave(extend.key, nodes)
-        self._answer = Proposal(tuple(trees), tuple(unknown), 0.0)
+        self._answers.append(Proposal(tuple(trees), tuple(unknown), 0.0))
 
     def collect(self) -> Proposal:
-        assert self._answer is not None, "nothing was asked"
-        answer, self._answer = self._answer, None
-        return answer
+        assert self._answers, "nothing was asked"
+        return self._answers.popleft()
 
     def close(self, message: Close) -> None:
         for key in message.keys:

@@ -91,7 +91,8 @@ def test_no_token_changes(
 ) -> None:
     """In little memory and few rows, so that prompts come in chunks and sequences are preempted; and once
     more, the youngest first: of them something is left in the prefix cache."""
-    speculation = {**drafts[method], "num_speculative_tokens": m, "min_path_value": 0.0}
+    overlap = "always" if m == 4 else "off"
+    speculation = {**drafts[method], "num_speculative_tokens": m, "min_path_value": 0.0, "overlap": overlap}
     engine, channel = start(config(target, dtype, speculation, max_num_batched_tokens=48))
     for arrivals in (mix(), [(i // 3, each) for i, (_, each) in enumerate(reversed(mix()))]):
         outcomes = run(engine, arrivals=arrivals)

@@ -66,13 +66,23 @@ class Paper:
         self.scheduler.add(seq)
         return seq
 
-    def step(self, cap: Choose = plain, accept: Callable[[Decode], int] = lambda decode: 0) -> StepPlan:
-        plan = self.scheduler.schedule(cap)
-        self.carry_out(plan, accept)
+    def step(
+        self,
+        cap: Choose = plain,
+        accept: Callable[[Decode], int] = lambda decode: 0,
+        resting: frozenset[int] = frozenset(),
+    ) -> StepPlan:
+        plan = self.scheduler.schedule(cap, resting)
+        self.carry_out(plan, accept, resting)
         return plan
 
-    def carry_out(self, plan: StepPlan, accept: Callable[[Decode], int] = lambda decode: 0) -> None:
-        self.check(plan)
+    def carry_out(
+        self,
+        plan: StepPlan,
+        accept: Callable[[Decode], int] = lambda decode: 0,
+        resting: frozenset[int] = frozenset(),
+    ) -> None:
+        self.check(plan, resting)
         self.forward(plan)
         for chunk in plan.prefills:
             chunk.seq.num_computed += chunk.length
@@ -121,7 +131,7 @@ class Paper:
         size = self.blocks.block_size
         return seq.block_table[position // size] * size + position % size
 
-    def check(self, plan: StepPlan) -> None:
+    def check(self, plan: StepPlan, resting: frozenset[int]) -> None:
         """What a plan promises, whatever the scheduler's policy."""
         planned = [each.seq for each in (*plan.decodes, *plan.prefills)]
         assert len({id(seq) for seq in (*planned, *plan.preempted)}) == len(planned) + len(plan.preempted)
@@ -137,10 +147,12 @@ class Paper:
             assert start == seq.num_computed
             assert 1 <= length <= seq.num_uncomputed
             assert self.covered(seq) >= start + length
-        self.check_nobody_starves(planned)
+        resting_ones = [seq for seq in self.all if seq.seq_id in resting and seq.is_decoding]
+        assert not any(seq in planned for seq in resting_ones)
+        self.check_nobody_starves(planned + resting_ones)
 
     def check_nobody_starves(self, planned: list[Sequence]) -> None:
-        """Every decode has its row, and the first of the best priority advances in every step."""
+        """Every decode has its row, and the first of the best priority advances in every step; or they rest."""
         running = [seq for seq in self.scheduler.sequences if seq.status is Status.RUNNING]
         assert all(seq in planned for seq in running if seq.is_decoding)
         assert min(running or self.scheduler.sequences, key=lambda seq: seq.request.priority) in planned
@@ -754,12 +766,18 @@ class AnyTraffic(RuleBasedStateMachine):
             return
         caps = data.draw(st.lists(st.integers(0, 8), min_size=1, max_size=4), label="caps")
         luck = data.draw(st.lists(st.integers(0, 8), min_size=1, max_size=4), label="luck")
-        self.advance(lambda seq: caps[seq.seq_id % len(caps)], lambda seq: luck[seq.seq_id % len(luck)])
+        running = [seq.seq_id for seq in self.paper.scheduler.running]
+        resting = data.draw(st.sets(st.sampled_from(running)) if running else st.just(set()), label="resting")
+        self.advance(
+            lambda seq: caps[seq.seq_id % len(caps)],
+            lambda seq: luck[seq.seq_id % len(luck)],
+            frozenset(resting),
+        )
 
-    def advance(self, cap: Choose, luck: Choose) -> None:
+    def advance(self, cap: Choose, luck: Choose, resting: frozenset[int]) -> None:
         plainly = deepcopy(self.paper.scheduler)
-        without = plainly.schedule(plain)
-        plan = self.paper.step(cap, lambda decode: min(luck(decode.seq), decode.max_draft))
+        without = plainly.schedule(plain, resting)
+        plan = self.paper.step(cap, lambda decode: min(luck(decode.seq), decode.max_draft), resting)
         assert [seq.seq_id for seq in plan.preempted] == [seq.seq_id for seq in without.preempted]
         assert len(plan.decodes) == len(without.decodes)
         self.check_prefill_share(plan, without)

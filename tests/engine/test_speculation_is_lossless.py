@@ -132,6 +132,7 @@ class Case:
     lookup: bool
     mischief: float
     seed: int
+    overlap: str = "off"
 
 
 @st.composite
@@ -183,6 +184,7 @@ CASES = st.builds(
     lookup=st.booleans(),
     mischief=st.sampled_from([0.0, 0.0, 0.3]),
     seed=st.integers(0, 2**16),
+    overlap=st.sampled_from(["off", "always"]),
 )
 
 
@@ -250,7 +252,7 @@ def config_of(plain: Plain, case: Case) -> ServeConfig:
         tensor_parallel_size=plain.setup.ranks,
     )
     speculation = config.speculation.model_copy(
-        update={"num_speculative_tokens": case.m, "max_depth": case.max_depth}
+        update={"num_speculative_tokens": case.m, "max_depth": case.max_depth, "overlap": case.overlap}
     )
     return config.model_copy(update={"speculation": speculation})
 
@@ -366,9 +368,9 @@ def everything_at_once(m: int) -> Case:
         for i, prompt in enumerate(PROMPTS)
         for j, sampling in (ways if m in (4, 16) else ways[i % 2 :: 3])
     ]
-    return Case(
-        tuple((i // 4, each) for i, each in enumerate(requests)), (), m, 64, 16, 128, 16, 8, False, 0.1, m
-    )
+    arriving = tuple((i // 4, each) for i, each in enumerate(requests))
+    overlap = "always" if m in (2, 16) else "off"
+    return Case(arriving, (), m, 64, 16, 128, 16, 8, False, 0.1, m, overlap)
 
 
 @pytest.mark.parametrize(

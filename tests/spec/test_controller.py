@@ -55,8 +55,7 @@ def test_the_best_prefix_is_the_best(values: list[float], data: st.DataObject, r
 def test_no_connected_set_is_worth_more(drafted: list[DraftTree]) -> None:
     controller = AutoController(StepCost(ROOFLINE), MAX_NODES, explore=0.0)
     load = StepLoad(len(drafted), kv_tokens=100)
-    controller.plan(load)
-    choice = controller.choose(drafted, load)
+    choice = controller.choose(drafted, load, controller.plan(load))
     nodes = [(tree, i) for tree in range(len(drafted)) for i in range(len(drafted[tree]))]
     # What the controller took the rate to be: what just one more node was not worth.
     cost = StepCost(ROOFLINE)
@@ -87,8 +86,7 @@ def test_no_connected_set_is_worth_more(drafted: list[DraftTree]) -> None:
 def test_sizes_are_within_their_trees(drafted: list[DraftTree], prefill: int) -> None:
     controller = AutoController(StepCost(ROOFLINE), MAX_NODES, explore=0.5)
     load = StepLoad(len(drafted), prefill, 100)
-    controller.plan(load)
-    choice = controller.choose(drafted, load)
+    choice = controller.choose(drafted, load, controller.plan(load))
     for tree, size, explored in zip(drafted, choice.sizes, choice.explored, strict=True):
         assert 0 <= explored <= size <= len(tree)
 
@@ -96,8 +94,8 @@ def test_sizes_are_within_their_trees(drafted: list[DraftTree], prefill: int) ->
 def test_what_is_only_explored_weighs_by_how_rarely_it_is() -> None:
     drafted = [chain(0.6, 8, seq_id) for seq_id in range(40)]
     controller = AutoController(StepCost(ROOFLINE), MAX_NODES, explore=0.25)
-    controller.plan(StepLoad(40, 0, 100))
-    choice = controller.choose(drafted, StepLoad(40, 0, 100))
+    load = StepLoad(40, 0, 100)
+    choice = controller.choose(drafted, load, controller.plan(load))
     assert choice.weights is not None
     each = np.split(choice.weights, np.cumsum(choice.sizes)[:-1])
     for weights, size, explored in zip(each, choice.sizes, choice.explored, strict=True):
@@ -107,8 +105,9 @@ def test_what_is_only_explored_weighs_by_how_rarely_it_is() -> None:
 
 def test_what_is_always_verified_has_no_weights() -> None:
     controller = AutoController(StepCost(ROOFLINE), MAX_NODES, explore=0.0)
-    controller.plan(StepLoad(2, 0, 100))
-    assert controller.choose([chain(0.6, 8, 0), chain(0.6, 8, 1)], StepLoad(2, 0, 100)).weights is None
+    load = StepLoad(2, 0, 100)
+    drafted = [chain(0.6, 8, 0), chain(0.6, 8, 1)]
+    assert controller.choose(drafted, load, controller.plan(load)).weights is None
 
 
 def test_a_prompt_chunk_does_not_raise_m() -> None:
@@ -117,8 +116,8 @@ def test_a_prompt_chunk_does_not_raise_m() -> None:
     sizes = []
     for prefill in (0, 64, 512):
         controller = AutoController(StepCost(ROOFLINE), MAX_NODES, explore=0.0)
-        controller.plan(StepLoad(4))
-        sizes.append(sum(controller.choose(drafted, StepLoad(4, prefill)).sizes))
+        plan = controller.plan(StepLoad(4))
+        sizes.append(sum(controller.choose(drafted, StepLoad(4, prefill), plan).sizes))
     assert sizes[0] >= sizes[1] >= sizes[2]
     assert sizes[0] > 0
 
@@ -140,6 +139,7 @@ class World:
     confidence: float = 0.7
     draft_s: float = 0.002
     drafter_lives: bool = True
+    machine: ForwardProfile = ROOFLINE
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
 
     def step(self, sequences: int) -> tuple[DraftPlan, Choice]:
@@ -148,10 +148,10 @@ class World:
         drafted = plan.sequences if plan.nodes and self.drafter_lives else 0
         depth = min(plan.nodes, 8)
         trees = [chain(self.confidence, depth if i < drafted else 0, i) for i in range(sequences)]
-        choice = self.controller.choose(trees, load)
+        choice = self.controller.choose(trees, load, plan)
         verified = sequences + sum(choice.sizes)
         committed = sequences + sum(self._accepted(size) for size in choice.sizes)
-        forward_s = float(ROOFLINE.seconds(load, verified)) * float(self.rng.normal(1.0, 0.05))
+        forward_s = float(self.machine.seconds(load, verified)) * float(self.rng.normal(1.0, 0.05))
         draft_s = self.draft_s * (1 + drafted / 16) if plan.sequences else 0.0
         elapsed = forward_s + draft_s
         self.controller.observe(
@@ -214,3 +214,52 @@ def test_a_schedule_is_by_sequences_and_gaps_go_to_the_range_below() -> None:
     ms = {n: controller.plan(StepLoad(n)).nodes for n in (1, 4, 6, 9, 16, 20, 33, 100)}
     assert ms == {1: 5, 4: 5, 6: 5, 9: 2, 16: 2, 20: 2, 33: 0, 100: 0}
     assert controller.plan(StepLoad(40)).sequences == 0, "the drafter is not even asked"
+
+
+# ---- overlap: trees drafted while others are verified ----
+
+
+# Every forward costs 10 ms, and 0.3 ms for each row.
+LINE = ForwardProfile((1, 1001), (0.0103, 0.3103), (0.0103, 0.3103))
+
+
+def settled(draft_s: float) -> AutoController:
+    """Four sequences, easily drafted for."""
+    controller = AutoController(StepCost(LINE), MAX_NODES, seed=1)
+    World(controller, draft_s=draft_s, confidence=0.95, machine=LINE).run(4, 40)
+    return controller
+
+
+FOUR, TWO = StepLoad(4, kv_tokens=400), StepLoad(2, kv_tokens=200, overlapped=True)
+
+
+def test_halves_take_turns_where_drafting_takes_longer_than_a_forwards_fixed_cost() -> None:
+    """Two halves cost that once more, 10 ms here; what they save is the time of drafting."""
+    assert not settled(draft_s=0.002).halves(FOUR)
+    assert settled(draft_s=0.012).halves(FOUR)
+    assert not settled(draft_s=0.012).halves(StepLoad(1))
+
+
+def test_halves_that_slow_each_other_down_are_given_up_and_tried_again() -> None:
+    """A drafter on the same cores: what it drafts is hidden, and the forward takes longer."""
+    controller = settled(draft_s=0.012)
+
+    def halves(slower: float) -> bool:
+        if not controller.halves(FOUR):
+            return False
+        forward_s = slower * float(LINE.seconds(TWO, 12))
+        controller.plan(TWO)
+        controller.observe(StepOutcome(TWO, 12, 8, forward_s, forward_s, 0.0, 0.0, 2, hidden=True))
+        return True
+
+    assert sum(halves(slower=1.5) for _ in range(400)) < 130
+    assert any(halves(slower=1.0) for _ in range(600))
+    for _ in range(40):
+        halves(slower=1.0)
+    assert all(halves(slower=1.0) for _ in range(50))
+
+
+def test_prompts_are_read_first_where_drafting_takes_longer_than_a_forwards_fixed_cost() -> None:
+    load = FOUR._replace(prefill_tokens=64)
+    assert not settled(draft_s=0.002).prefill_first(load)
+    assert settled(draft_s=0.012).prefill_first(load)
