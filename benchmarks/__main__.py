@@ -15,6 +15,7 @@ from benchmarks.evidence.command import add_command as add_evidence
 from benchmarks.kernels_command import add_command as add_kernels
 from benchmarks.load.command import add_command as add_load
 from benchmarks.peers.command import add_command as add_peers
+from benchmarks.pool_command import add_command as add_pool
 from benchmarks.prefix_command import add_command as add_prefix
 from benchmarks.sampler_command import add_command as add_sampler
 from benchmarks.speed.command import add_command as add_speed
@@ -38,6 +39,7 @@ def main(arguments: list[str]) -> int:
     add_sampler(commands)
     add_deterministic(commands)
     add_tensor_parallel(commands)
+    add_pool(commands)
     parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed, arguments)
