@@ -331,7 +331,7 @@ class Engine:
             prefix_queries=prefixes.queries,
             prefix_hits=prefixes.hits,
             decoding=len(plan.decodes),
-            drafts_wanted=drafts.asked,
+            drafts_wanted=drafts.asked + drafts.under_way,
             drafts=sum(size > 0 for size in choice.sizes),
             draft_tokens=sum(choice.sizes),
             accepted_tokens=speculation.accepted_tokens,

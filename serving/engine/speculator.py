@@ -33,7 +33,7 @@ class DraftRound:
 
     plan: what they were drafted by. hidden: another step ran meanwhile. compute_s: the drafter's own time.
     asked: sequences that trees were asked for; fed: committed tokens that the drafter was sent with that.
-    failures: sequences that got no usable tree, by reason.
+    under_way: other sequences that still wait for theirs. failures: sequences without a usable tree, by reason.
     """
 
     trees: list[DraftTree]
@@ -41,6 +41,7 @@ class DraftRound:
     hidden: bool = False
     compute_s: float = 0.0
     asked: int = 0
+    under_way: int = 0
     fed: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
 
@@ -144,6 +145,7 @@ class Speculator:
             any(of.hidden for of in taken),
             sum(proposal.compute_s for proposal in proposals),
             len(asked),
+            sum(len(left.asked) for left in self._rounds),
             sum(each.missing for each in asked.values()),
             {"unknown": len(unknown), "missing": len(asked.keys() - arrived.keys() - unknown)},
         )
