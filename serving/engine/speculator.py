@@ -33,7 +33,7 @@ class DraftRound:
 
     plan: what they were drafted by. hidden: another step ran meanwhile. compute_s: the drafter's own time.
     asked: sequences that trees were asked for; fed: committed tokens that the drafter was sent with that.
-    under_way: other sequences that still wait for theirs. failures: sequences without a usable tree, by reason.
+    under_way: other sequences that wait for theirs. failures: sequences without a usable tree, by reason.
     """
 
     trees: list[DraftTree]
