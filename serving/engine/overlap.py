@@ -37,7 +37,7 @@ class Overlap:
 
     def turn(self, rounds: Seq[Set[int]], load: StepLoad, controller: Controller) -> Turn:
         """rounds: sequences whose trees are under way, the oldest first. load: of a step with all of them."""
-        if rounds and not self._prefilled and self._prefill_first(load, controller):
+        if len(rounds) == 1 and not self._prefilled and self._prefill_first(load, controller):
             self._prefilled = True
             return Turn(0, _all_of(rounds))
         self._prefilled = False
