@@ -48,19 +48,19 @@ class Overlap:
         return Turn(taken, _all_of(rounds[taken:]))
 
     def groups(
-        self, free: list[Sequence], drafted: int, load: StepLoad, controller: Controller
+        self, free: list[Sequence], rounds: int, load: StepLoad, controller: Controller
     ) -> list[list[Sequence]]:
         """Whom to ask trees for, each group in a round of its own.
 
-        free: decoding sequences that nothing was asked for; `drafted` others wait for their trees. load: of
-        all. Where the free are too many for one half, the rest decodes plainly with the other half, to join
+        free: decoding sequences that nothing was asked for; `rounds` of others are under way. load: of all.
+        Where the free are too many for one half, the rest decodes plainly with the other half, to join
         it: the halves differ by one sequence at most.
         """
         self.alternating = load.sequences > 1 and self._halves(load, controller)
         if not self.alternating:
             return [free]
         half = (load.sequences + 1) // 2
-        return [free[:half]] if drafted else [free[:half], free[half:]]
+        return [free[:half]] if rounds else [free[:half], free[half:]]
 
     def _halves(self, load: StepLoad, controller: Controller) -> bool:
         return self._mode == "always" or (self._mode == "auto" and controller.halves(load))
