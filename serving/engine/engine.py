@@ -295,9 +295,8 @@ class Engine:
         started = time.perf_counter()
         decoding = self._decoding
         free = [seq for seq in decoding if not self._speculator.is_drafting(seq)]
-        groups = self._overlap.groups(
-            free, len(decoding) - len(free), _load_of(decoding, 0), self._controller
-        )
+        rounds = len(self._speculator.rounds)
+        groups = self._overlap.groups(free, rounds, _load_of(decoding, 0), self._controller)
         for group in groups:
             plan = self._controller.plan(_load_of(group, 0, self._overlap.alternating))
             self._speculator.ask(((seq, self._scheduler.room(seq) - 1) for seq in group), plan)
