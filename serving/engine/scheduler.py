@@ -117,9 +117,8 @@ class Scheduler:
     @property
     def prefill_pending(self) -> int:
         """Prompt tokens that are not computed yet, of running sequences and of the next that may run."""
-        admits = self._waiting and self.num_running < self.max_num_seqs
-        coming = self._waiting[0].num_uncomputed if admits else 0
-        return self._prefill_running + coming
+        coming = self._next() if self.num_running < self.max_num_seqs else None
+        return self._prefill_running + (coming.num_uncomputed if coming else 0)
 
     @property
     def _prefill_running(self) -> int:
