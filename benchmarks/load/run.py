@@ -128,6 +128,7 @@ def _row(load: Load, name: str, records: Mapping[str, Sequence[Record]]) -> Row:
         "share_at_0": _mean([float(not step.draft_tokens) for step in steps]),
         "step_time_error": _time_error(steps),
         "tokens_error": _tokens_error(steps),
+        "choosing_share": _choosing_share(steps),
         "differing_answers": differ,
     }
     if name == AUTO:
@@ -178,6 +179,12 @@ def _tokens_error(steps: Sequence[StepReport]) -> float | None:
     if not predicted:
         return None
     return sum(s.committed_tokens for s in predicted) / sum(s.predicted_tokens or 0 for s in predicted) - 1
+
+
+def _choosing_share(steps: Sequence[StepReport]) -> float:
+    """Of the time of steps, what choosing m takes."""
+    total = sum(sum(step.phase_seconds.values()) for step in steps)
+    return sum(step.phase_seconds["choose"] for step in steps) / total if total else 0.0
 
 
 def _mean(values: Sequence[float]) -> float:

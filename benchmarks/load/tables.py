@@ -24,6 +24,7 @@ def print_tables(rows: Sequence[Row]) -> None:
         "at m = 0",
         "step time",
         "tokens",
+        "choosing m",
         "identical",
     ]
     title = "Throughput (open loop: ratios of 1 / latency); m; errors of predicted step time and tokens"
@@ -51,6 +52,7 @@ def _line(row: Row) -> list[str]:
         percent(special["share_at_0"]),
         percent(special["step_time_error"]),
         percent(special["tokens_error"]),
+        percent(special["choosing_share"]),
         percent(row.identical),
     ]
 

@@ -14,7 +14,7 @@ from benchmarks.speed.batch import MIXED, num_waves
 SECTION = "breakdown"
 SIZES = (1, 8)
 # In the order of a step; `rest` is what the step loop does between steps, and what no phase covers.
-PHASES = ("schedule", "draft", "wire", "forward", "sample", "compact", "output")
+PHASES = ("schedule", "choose", "draft", "wire", "forward", "sample", "compact", "output")
 REST = "rest"
 
 

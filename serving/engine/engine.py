@@ -159,10 +159,11 @@ class Engine:
         drafts = self._take_drafts(plan, turn, times)
         if plan.empty:  # whose turn it was has been preempted
             return deltas
-        with times.measure("schedule"):
-            prefill_tokens = sum(chunk.length for chunk in plan.prefills)
-            load = _load_of([decode.seq for decode in plan.decodes], prefill_tokens, bool(turn.resting))
+        prefill_tokens = sum(chunk.length for chunk in plan.prefills)
+        load = _load_of([decode.seq for decode in plan.decodes], prefill_tokens, bool(turn.resting))
+        with times.measure("choose"):
             choice = self._controller.choose(drafts.trees, load, drafts.plan)
+        with times.measure("schedule"):
             trees = [tree[:size] for tree, size in zip(drafts.trees, choice.sizes, strict=True)]
             batch = self._packer.pack(plan, trees)
         with times.measure("forward"):
@@ -181,7 +182,8 @@ class Engine:
         self._committed_at = time.perf_counter()
         committed = sum(len(result.token_ids) for result in results)
         outcome = _outcome(load, trees, committed, self._committed_at - began, drafts, times)
-        self._controller.observe(outcome)
+        with times.measure("choose"):
+            self._controller.observe(outcome)
         self._ask_drafts()
         self._record(plan, drafts, choice, outcome, speculation, times)
         if not self._scheduler.has_work:

@@ -12,12 +12,14 @@ from dataclasses import dataclass, fields
 class StepTimes:
     """Seconds by phase, of one step or summed over many.
 
-    schedule: planning and packing; draft: the drafter's own compute; wire: the rest of what asking for
-    trees and waiting for them took; forward: packed rows in, logits out; sample: choosing tokens and
-    walking trees; compact: moving accepted KV; output: committing tokens and making deltas.
+    schedule: planning and packing; choose: deciding how much of the trees is verified, and learning from what
+    came of it; draft: the drafter's own compute; wire: the rest of what asking for trees and waiting for them
+    took; forward: packed rows in, logits out; sample: choosing tokens and walking trees; compact: moving
+    accepted KV; output: committing tokens and making deltas.
     """
 
     schedule: float = 0.0
+    choose: float = 0.0
     draft: float = 0.0
     wire: float = 0.0
     forward: float = 0.0

@@ -152,7 +152,7 @@ class Paper:
         self.check_nobody_starves(planned + resting_ones)
 
     def check_nobody_starves(self, planned: list[Sequence]) -> None:
-        """Every decode has its row, and the first of the best priority advances in every step; or they rest."""
+        """Every decode has its row, and the first of the best priority advances, unless it rests."""
         running = [seq for seq in self.scheduler.sequences if seq.status is Status.RUNNING]
         assert all(seq in planned for seq in running if seq.is_decoding)
         assert min(running or self.scheduler.sequences, key=lambda seq: seq.request.priority) in planned
