@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint con
 PYTEST := $(BIN)/python -m pytest
 URL := http://127.0.0.1:8000
 
-.PHONY: serve model head test test-slow lint format check-deploy check-terraform image
+.PHONY: serve model head test test-slow soak lint format check-deploy check-terraform image
 
 serve: model
 	@echo
@@ -43,6 +43,11 @@ test: $(VENV)/.installed-dev
 test-slow: $(VENV)/.installed-dev
 	PYTHON=$(PYTHON) deploy/check-tools.sh
 	$(PYTEST) -m slow
+
+# Memory, open files and objects of the service under steady load; fails if something grows. `make soak MINUTES=5` to try.
+MINUTES := 30
+soak: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks soak --minutes $(MINUTES) --json soak.json --figure soak.png
 
 # All that is rolled out: image, charts with every example, alarms, dashboard, Serve configs, Terraform. Brings its tools
 # (see deploy/check-tools.sh) but for Terraform's.

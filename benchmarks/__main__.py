@@ -7,6 +7,8 @@ import sys
 
 from benchmarks.ablation.command import add_command as add_ablation
 from benchmarks.calibration_command import add_command as add_calibration
+from benchmarks.chaos.command import add_command as add_chaos
+from benchmarks.chaos.soak.command import add_command as add_soak
 from benchmarks.coupling.command import add_command as add_coupling
 from benchmarks.deterministic_command import add_command as add_deterministic
 from benchmarks.errors import BenchmarkError
@@ -40,6 +42,8 @@ def main(arguments: list[str]) -> int:
     add_deterministic(commands)
     add_tensor_parallel(commands)
     add_pool(commands)
+    add_chaos(commands)
+    add_soak(commands)
     parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed, arguments)

@@ -56,6 +56,23 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
+class OverTime:
+    """What was measured over time: series[name] are points (minutes, value). The first `ignored` minutes are
+    shaded."""
+
+    title: str
+    unit: str
+    series: Mapping[str, Sequence[tuple[float, float]]]
+    ignored: float
+
+    def draw(self, axes: Any) -> None:
+        axes.axvspan(0, self.ignored, color="gray", alpha=0.2)
+        for name, points in self.series.items():
+            axes.plot(*zip(*points, strict=True), label=name, linewidth=1)
+        axes.set_xlabel("minutes")
+
+
+@dataclass(frozen=True, slots=True)
 class Diagram:
     """series[name] are points (x, y), both from 0 to 1; where they are equal there is a line."""
 
@@ -92,7 +109,7 @@ class Trace:
         axes.set_ylim(bottom=0)
 
 
-def draw(panels: Sequence[Bars | Lines | Diagram | Trace], path: Path) -> None:
+def draw(panels: Sequence[Bars | Lines | Diagram | Trace | OverTime], path: Path) -> None:
     """The file's ending chooses the format (png, svg, pdf). The same panels give the same file."""
     mpl.rcParams.update({"svg.hashsalt": "canopy", "svg.fonttype": "none"})
     width, height = PANEL_INCHES

@@ -70,7 +70,7 @@ class OverHttp:
                 raise BenchmarkError(f"{response.status_code}: {(await response.aread()).decode()}")
             first_s = perf_counter() - wave.start  # headers are sent with the first token
             await wave.has_begun()
-            async for event in _events(response):
+            async for event in events(response):
                 text += [choice["text"] for choice in event["choices"]]
                 tail = event
         last_s = perf_counter() - wave.start
@@ -113,8 +113,8 @@ class _Wave:
         return Snapshot(perf_counter(), counters)
 
 
-async def _events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-    """Raises BenchmarkError when one of them is an error."""
+async def events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+    """A stream's, without the end mark. Raises BenchmarkError when one of them is an error."""
     async for line in response.aiter_lines():
         if not line.startswith("data: {"):
             continue

@@ -24,7 +24,7 @@ READY_TIMEOUT_S = 120.0
 
 def main() -> None:
     try:
-        serve_lines(_answer, _reason)
+        serve_lines(_answer, reason)
     finally:
         serve.shutdown()  # type: ignore[no-untyped-call]
         ray.shutdown()
@@ -42,29 +42,29 @@ def _start(settings: dict[str, Any]) -> str:
     """As `serve run` does it, but never on a cluster that runs already, and on a free port."""
     application = build(settings)
     ray.init(address="local", namespace="serve", log_to_driver=False)
-    port = _free_port()
+    port = free_port()
     serve.start(http_options={"host": HOST, "port": port})
     serve.run(application)
     url = f"http://{HOST}:{port}"
-    _wait_until_ready(f"{url}/ready")
+    wait_until_ready(f"{url}/ready")
     return url
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """What Serve says of deployments that did not start, or else the error itself."""
     applications = serve.status().applications.values() if ray.is_initialized() else ()
     messages = [d.message for app in applications for d in app.deployments.values() if d.message]
     return "\n".join(messages) or str(error)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _wait_until_ready(url: str) -> None:
+def wait_until_ready(url: str) -> None:
     end = time.monotonic() + READY_TIMEOUT_S
     while True:
         try:

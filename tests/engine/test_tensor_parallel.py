@@ -36,6 +36,7 @@ from serving.errors import ConfigError, RankLostError
 from serving.types import GenerationRequest
 
 VOCAB = 83  # the smaller of the two models'
+VOCAB_OF_TWINS = 96
 
 
 def mix() -> list[GenerationRequest]:
@@ -223,6 +224,29 @@ def test_the_default_model_on_three_ranks() -> None:
         assert ours == plain_steps[each.request_id].token_ids
         assert ours == expected[each.request_id].token_ids
     assert engine.stats.speculation.accepted_tokens > 0
+
+
+def test_of_tokens_that_tie_the_lowest_wins_on_whichever_rank_it_is(tmp_path: Path) -> None:
+    """S14: every token of the second half, rank 1's, has a twin of the same bits in the first."""
+    half = VOCAB_OF_TWINS // 2
+    model = tiny_model(vocab_size=VOCAB_OF_TWINS)
+    with torch.no_grad():
+        model.lm_head.weight[half:] = model.lm_head.weight[:half]
+    config = config_for(save_tiny(tmp_path, model), tensor_parallel_size=2)
+    requests = [request(f"r{i}", (i, 3, 7), logprobs=2) for i in range(4)]
+    texts = [each.prompt_ids + alone(config, [each])[each.request_id].token_ids for each in requests]
+    with engine_of(config, Adversary(texts, 0, VOCAB_OF_TWINS)) as engine:
+        outcomes = run(engine, requests)
+        plainly = run(engine, [plain(each) for each in requests])
+    assert engine.stats.speculation.accepted_tokens > 0
+    for each, text in zip(requests, texts, strict=True):
+        ours = outcomes[each.request_id]
+        assert each.prompt_ids + ours.token_ids == text
+        assert ours.token_ids == plainly[each.request_id].token_ids
+        assert max(ours.token_ids) < half
+        for told in ours.logprobs:
+            (one, first), (other, second) = told.likeliest
+            assert (other - one, first) == (half, second)
 
 
 # ---- what goes wrong ----

@@ -1,0 +1,70 @@
+"""What every scenario works with, and what it comes to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from benchmarks.chaos.asks import Ask
+from benchmarks.chaos.load import Answered, Load
+from benchmarks.chaos.options import ChaosOptions
+from benchmarks.chaos.replies import Reply
+from benchmarks.chaos.service import Service
+from benchmarks.chaos.verdict import Verdict
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """figures: what was measured, for the report. troubles: what should not have been, in words; a verdict's
+    failures and differences are others."""
+
+    scenario: str
+    verdict: Verdict | None = None
+    figures: dict[str, Any] = field(default_factory=dict)
+    troubles: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.troubles and (self.verdict is None or self.verdict.passed)
+
+
+class Disturbed(NamedTuple):
+    """What the clients got meanwhile, and what the disturbance has to tell."""
+
+    answers: list[Answered]
+    told: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """undisturbed[i]: the answer to asks[i] when nothing died. tick: called after every answer."""
+
+    service: Service
+    options: ChaosOptions
+    asks: Sequence[Ask]
+    undisturbed: Sequence[Reply]
+    tick: Callable[[], object]
+
+    async def disturbed(
+        self, disturbance: Callable[[asyncio.Event], Awaitable[Any]], *, insist: bool = False
+    ) -> Disturbed:
+        """All requests, while `disturbance` goes on; the event it gets is set when all have been sent."""
+        answers: list[Answered] = []
+
+        def take(answer: Answered) -> None:
+            answers.append(answer)
+            self.tick()
+
+        load = Load(self.service.url, self.asks, self.options.concurrency, take, insist=insist)
+        told = await load.during(disturbance(load.all_sent))
+        return Disturbed(answers, told)
+
+
+async def aside(job: Callable[Given, Found], *args: Given.args, **named: Given.kwargs) -> Found:
+    """In a thread: the clients go on meanwhile."""
+    return await asyncio.to_thread(job, *args, **named)

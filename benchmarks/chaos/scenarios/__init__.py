@@ -1,0 +1,1 @@
+"""What is done to the service, one thing a file."""

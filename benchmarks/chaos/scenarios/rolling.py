@@ -1,0 +1,30 @@
+"""A rolling update: the same model with another setting, so that every replica is replaced."""
+
+from __future__ import annotations
+
+import asyncio
+
+from benchmarks.chaos.bench import Bench, Result, aside
+from benchmarks.chaos.service import Service
+from benchmarks.chaos.verdict import judge
+
+CHANGE = {"engine.max_num_seqs": 24}
+REPLACED_TIMEOUT_S = 300.0
+
+
+async def rolling(bench: Bench) -> Result:
+    async def disturb(_: asyncio.Event) -> float:
+        return await aside(_update, bench.service)
+
+    disturbed = await bench.disturbed(disturb)
+    verdict = judge(disturbed.answers, bench.undisturbed)
+    return Result("rolling", verdict, {"replaced_s": disturbed.told})
+
+
+def _update(service: Service) -> float:
+    """Seconds until no process of the old version is left."""
+    old = {actor for actor in service.actors() if actor.name in service.shape.processes}
+    service.deploy(CHANGE)
+    return service.wait_until(
+        lambda: not old & set(service.actors()) and service.is_whole, "all is replaced", REPLACED_TIMEOUT_S
+    )
