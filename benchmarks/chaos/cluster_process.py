@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import ray
 from ray import serve
 from ray.dashboard.modules.serve.sdk import ServeSubmissionClient
 
@@ -57,10 +56,6 @@ class Cluster:
         client = ServeSubmissionClient(f"http://{HOST}:{self._dashboard}")
         client.deploy_applications({"proxy_location": "HeadOnly", "applications": [application]})
 
-    def log_folder(self) -> str:
-        session: str = ray._private.worker._global_node.get_session_dir_path()
-        return f"{session}/logs"
-
     def stop(self) -> None:
         if self._nodes is not None:
             serve.shutdown()  # type: ignore[no-untyped-call]
@@ -72,7 +67,7 @@ def main() -> None:
     commands: dict[str, Callable[..., Any]] = {
         "start": cluster.start,
         "deploy": cluster.deploy,
-        "log_folder": cluster.log_folder,
+        "log_folder": lambda: cluster.nodes.log_folder,
         "add_node": lambda role, cpus: cluster.nodes.add(role, cpus),
         "kill_node": lambda node: cluster.nodes.kill(node),
         "drain_node": lambda node, deadline_s: cluster.nodes.drain(node, deadline_s),

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 CONTEXT = 2048
 SPECIAL = ("<|start|>", "<|end|>")
@@ -18,6 +19,7 @@ TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 
 def write_model(folder: Path) -> Path:
     """Two layers with two KV heads, so for two ranks at most. The same weights every time."""
+    disable_progress_bar()  # of writing 300 kB
     tokenizer = _tokenizer()
     torch.manual_seed(0)
     config = LlamaConfig(

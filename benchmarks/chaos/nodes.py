@@ -24,13 +24,19 @@ class Nodes:
     def __init__(self, dashboard_port: int, head_cpus: int) -> None:
         head = {"include_dashboard": True, "dashboard_port": dashboard_port, **_common("router", head_cpus)}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
-        self._cluster.connect(NAMESPACE)
+        self._cluster.connect(NAMESPACE)  # type: ignore[no-untyped-call]
         self._added: dict[str, Any] = {}
 
     @property
     def address(self) -> str:
         address: str = self._cluster.gcs_address
         return address
+
+    @property
+    def log_folder(self) -> str:
+        """Of all nodes: they share this machine's."""
+        folder: str = self._cluster.head_node.get_logs_dir_path()
+        return folder
 
     def add(self, role: str, cpus: int) -> str:
         """The new node's id."""
@@ -61,7 +67,7 @@ class Nodes:
 
     def stop(self) -> None:
         ray.shutdown()
-        self._cluster.shutdown()
+        self._cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 def _common(role: str, cpus: int) -> dict[str, Any]:

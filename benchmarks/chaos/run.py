@@ -52,6 +52,7 @@ def run(options: ChaosOptions, arguments: list[str]) -> None:
 
 async def _measure(options: ChaosOptions, service: Service) -> list[Checked]:
     asks = make_asks(options.requests, options.max_tokens, options.seed)
+    bar: tqdm[None]
     with tqdm(unit="answer") as bar:
         undisturbed = await _undisturbed(service, asks, options.concurrency, bar)
         bench = Bench(service, options, asks, undisturbed, bar.update)

@@ -25,13 +25,10 @@ class Seen:
         if application is None:
             return {"status": "NOT_STARTED", "deployments": {}}
         deployments = {
-            name: {
-                "status": each.status.value,
-                "replicas": {state.value: count for state, count in each.replica_states.items()},
-            }
+            name: {"status": each.status, "replicas": each.replica_states}
             for name, each in application.deployments.items()
         }
-        return {"status": application.status.value, "deployments": deployments}
+        return {"status": application.status, "deployments": deployments}
 
     def actors(self) -> list[dict[str, Any]]:
         """Every live one: class, process id and node."""
@@ -50,7 +47,7 @@ class Seen:
         """Every object that a process of the cluster refers to, by how, and the processes that do."""
         return [
             {"id": o.object_id, "how": o.reference_type, "pid": o.pid, "bytes": o.object_size}
-            for o in list_objects(**self._where)
+            for o in list_objects(raise_on_missing_output=False, **self._where)  # of processes that end
         ]
 
     def placement_groups(self) -> dict[str, int]:

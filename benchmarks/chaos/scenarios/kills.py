@@ -18,6 +18,8 @@ from benchmarks.chaos.service import Service
 from benchmarks.chaos.verdict import judge
 
 CLASSES = {"drafter": "DrafterWorker", "front": "Verifier", "rank0": "EngineWorker", "rank": "RankWorker"}
+UNDER_WAY_S = 1.0
+"""Until the first requests have tokens."""
 
 
 class Kill(NamedTuple):
@@ -34,6 +36,7 @@ async def kills(bench: Bench) -> Result:
 
     async def disturb(all_sent: asyncio.Event) -> list[Kill]:
         killed = []
+        await asyncio.sleep(UNDER_WAY_S)
         while not all_sent.is_set():
             killed.append(await aside(_kill, bench.service, next(order), draw))
         return killed

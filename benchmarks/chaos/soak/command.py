@@ -23,7 +23,7 @@ def add_command(commands: Any) -> None:
     add = parser.add_argument
     add("--minutes", type=_positive, default=30.0, help="of load")
     add("--warm-up", type=_share, default=0.3, help="share of the minutes that is not judged")
-    add("--every-s", type=_positive, default=5.0, help="seconds between two samples")
+    add("--every-s", type=_positive, default=10.0, help="seconds between two samples")
     add("--concurrency", type=count, default=4, help="clients that wait for their answers")
     add("--max-tokens", type=count, default=64, help="new tokens per answer; half as many at least")
     add("--seed", type=int, default=0, help="of the requests")
