@@ -33,6 +33,31 @@ class Result:
         return not self.troubles and (self.verdict is None or self.verdict.passed)
 
 
+class Progress:
+    """Of the clients, for what disturbs them."""
+
+    def __init__(self, requests: int) -> None:
+        self._requests = requests
+        self._answered = asyncio.Event()
+        self.answers: list[Answered] = []
+
+    @property
+    def over(self) -> bool:
+        """As many answers have come as there are requests."""
+        return len(self.answers) >= self._requests
+
+    async def more(self, answers: int) -> None:
+        """Until that many more have come, or all have."""
+        wanted = len(self.answers) + answers
+        while len(self.answers) < wanted and not self.over:
+            self._answered.clear()
+            await self._answered.wait()
+
+    def take(self, answer: Answered) -> None:
+        self.answers.append(answer)
+        self._answered.set()
+
+
 class Disturbed(NamedTuple):
     """What the clients got meanwhile, and what the disturbance has to tell."""
 
@@ -51,18 +76,18 @@ class Bench:
     tick: Callable[[], object]
 
     async def disturbed(
-        self, disturbance: Callable[[asyncio.Event], Awaitable[Any]], *, insist: bool = False
+        self, disturbance: Callable[[Progress], Awaitable[Any]], *, insist: bool = False
     ) -> Disturbed:
-        """All requests, while `disturbance` goes on; the event it gets is set when all have been sent."""
-        answers: list[Answered] = []
+        """All requests, and more of them as long as `disturbance` goes on."""
+        progress = Progress(len(self.asks))
 
         def take(answer: Answered) -> None:
-            answers.append(answer)
+            progress.take(answer)
             self.tick()
 
         load = Load(self.service.url, self.asks, self.options.concurrency, take, insist=insist)
-        told = await load.during(disturbance(load.all_sent))
-        return Disturbed(answers, told)
+        told = await load.during(disturbance(progress))
+        return Disturbed(progress.answers, told)
 
 
 async def aside(job: Callable[Given, Found], *args: Given.args, **named: Given.kwargs) -> Found:

@@ -18,44 +18,49 @@ SETTLED_TIMEOUT_S = 60.0
 @dataclass(frozen=True, slots=True)
 class Footprint:
     """unfinished: requests in the engines. troubles: bookkeeping of blocks that does not add up. actors,
-    processes: by class or role. objects: those that processes refer to, less Ray's handles of actors."""
+    processes: by class or role. objects: those that processes refer to, by who does and how, less handles of
+    actors."""
 
     unfinished: int
     troubles: tuple[str, ...]
     actors: dict[str, int]
     placement_groups: dict[str, int]
     processes: dict[str, int]
-    objects: int
+    objects: dict[str, int]
 
     def left_over(self, before: Footprint) -> list[str]:
         """What there is more of than before, in words; nothing is as it should be."""
         found = [f"{self.unfinished} unfinished requests"] if self.unfinished else []
         found += [f"blocks of an engine: {trouble}" for trouble in self.troubles]
-        for what in ("actors", "placement_groups", "processes"):
+        for what in ("actors", "placement_groups", "processes", "objects"):
             mine, base = getattr(self, what), getattr(before, what)
             found += [
                 f"{what} {name}: {count}, before {base.get(name, 0)}"
                 for name, count in mine.items()
                 if count > base.get(name, 0)
             ]
-        return found + (
-            [f"objects: {self.objects}, before {before.objects}"] if self.objects > before.objects else []
-        )
+        return found
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def footprint(service: Service) -> Footprint:
-    engines = service.engines()
+    engines, actors = service.engines(), service.actors()
     return Footprint(
         unfinished=sum(engine["unfinished"] for engine in engines),
         troubles=tuple(engine["trouble"] for engine in engines if engine["trouble"]),
-        actors=dict(Counter(actor.name for actor in service.actors())),
+        actors=dict(Counter(actor.name for actor in actors)),
         placement_groups=service.placement_groups(),
         processes=_processes(service),
-        objects=len({o["id"] for o in service.objects() if o["how"] != "ACTOR_HANDLE"}),
+        objects=_objects(service, {actor.pid: actor.name for actor in actors}),
     )
+
+
+def _objects(service: Service, names: dict[int, str]) -> dict[str, int]:
+    """names: of actors, by process."""
+    held = ((names.get(o["pid"], "another process"), o["how"]) for o in service.objects())
+    return dict(Counter(f"{who}, {how}" for who, how in held if how != "ACTOR_HANDLE"))
 
 
 def settled(service: Service, before: Footprint) -> Footprint:

@@ -43,12 +43,11 @@ class Load:
         self._url, self._asks, self._concurrency = url, asks, concurrency
         self._insist, self._answered = insist, answered
         self._places = itertools.count()
-        self._over = asyncio.Event()
-        self.all_sent = asyncio.Event()
+        self._over = False
 
     async def run(self) -> None:
         """Ask each request once."""
-        self._over.set()
+        self._over = True
         await self._run()
 
     async def during(self, disturbance: Awaitable[Found]) -> Found:
@@ -57,7 +56,7 @@ class Load:
         try:
             return await disturbance
         finally:
-            self._over.set()
+            self._over = True
             await clients
 
     async def _run(self) -> None:
@@ -65,10 +64,9 @@ class Load:
             await asyncio.gather(*(self._ask_on(client) for _ in range(self._concurrency)))
 
     async def _ask_on(self, client: Client) -> None:
-        while not (self.all_sent.is_set() and self._over.is_set()):
-            sent = next(self._places)
-            if sent + 1 >= len(self._asks):
-                self.all_sent.set()
+        for sent in self._places:  # the clients share it
+            if self._over and sent >= len(self._asks):
+                return
             place = sent % len(self._asks)
             ask = self._asks[place]
             replies = await client.insist(ask) if self._insist else [await client.ask(ask)]

@@ -76,15 +76,17 @@ def test_what_broke_off_is_how_the_whole_answer_begins(text: str, same: bool) ->
 
 
 def test_what_is_left_over_is_told() -> None:
-    before = Footprint(0, (), {"Verifier": 2}, {"CREATED": 2}, {"Verifier": 2}, 10)
+    before = Footprint(0, (), {"Verifier": 2}, {"CREATED": 2}, {"Verifier": 2}, {"X, LOCAL": 10})
     assert before.left_over(before) == []
-    after = Footprint(1, ("3 != 4",), {"Verifier": 2, "X": 1}, {"CREATED": 1}, {"Verifier": 3}, 12)
+    after = Footprint(
+        1, ("3 != 4",), {"Verifier": 2, "X": 1}, {"CREATED": 1}, {"Verifier": 3}, {"X, LOCAL": 12}
+    )
     assert after.left_over(before) == [
         "1 unfinished requests",
         "blocks of an engine: 3 != 4",
         "actors X: 1, before 0",
         "processes Verifier: 3, before 2",
-        "objects: 12, before 10",
+        "objects X, LOCAL: 12, before 10",
     ]
 
 

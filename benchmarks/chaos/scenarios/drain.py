@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from benchmarks.chaos.bench import Bench, Result, aside
+from benchmarks.chaos.bench import Bench, Progress, Result, aside
 from benchmarks.chaos.service import Service
 from benchmarks.chaos.verdict import judge
 
@@ -12,7 +10,7 @@ DEADLINE_S = 110  # what is left of a spot machine's two minutes
 
 
 async def drain(bench: Bench) -> Result:
-    async def disturb(_: asyncio.Event) -> float:
+    async def disturb(_: Progress) -> float:
         return await aside(_drain, bench.service)
 
     disturbed = await bench.disturbed(disturb)

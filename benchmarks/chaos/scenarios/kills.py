@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import signal
@@ -12,14 +11,12 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-from benchmarks.chaos.bench import Bench, Disturbed, Result, aside
+from benchmarks.chaos.bench import Bench, Disturbed, Progress, Result, aside
 from benchmarks.chaos.replays import Loss, losses
 from benchmarks.chaos.service import Service
 from benchmarks.chaos.verdict import judge
 
 CLASSES = {"drafter": "DrafterWorker", "front": "Verifier", "rank0": "EngineWorker", "rank": "RankWorker"}
-UNDER_WAY_S = 1.0
-"""Until the first requests have tokens."""
 
 
 class Kill(NamedTuple):
@@ -34,10 +31,10 @@ async def kills(bench: Bench) -> Result:
     draw = random.Random(bench.options.seed)
     order = _order(bench.options.kills, draw)
 
-    async def disturb(all_sent: asyncio.Event) -> list[Kill]:
+    async def disturb(progress: Progress) -> list[Kill]:
         killed = []
-        await asyncio.sleep(UNDER_WAY_S)
-        while not all_sent.is_set():
+        await progress.more(1)  # then the others are under way
+        while not progress.over:
             killed.append(await aside(_kill, bench.service, next(order), draw))
         return killed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from benchmarks.chaos.bench import Bench, Result, aside
+from benchmarks.chaos.bench import Bench, Progress, Result, aside
 from benchmarks.chaos.service import Service
 from benchmarks.chaos.verdict import judge
 
@@ -12,7 +12,7 @@ MISSED_AFTER_S = 5.0
 
 
 async def node(bench: Bench) -> Result:
-    async def disturb(_: asyncio.Event) -> float:
+    async def disturb(_: Progress) -> float:
         lost = (await aside(bench.service.of_class, "Verifier"))[0].node
         await aside(bench.service.kill_node, lost)
         await asyncio.sleep(MISSED_AFTER_S)

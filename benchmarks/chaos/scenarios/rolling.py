@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from benchmarks.chaos.bench import Bench, Result, aside
+from benchmarks.chaos.bench import Bench, Progress, Result, aside
 from benchmarks.chaos.service import Service
 from benchmarks.chaos.verdict import judge
 
@@ -13,7 +11,7 @@ REPLACED_TIMEOUT_S = 300.0
 
 
 async def rolling(bench: Bench) -> Result:
-    async def disturb(_: asyncio.Event) -> float:
+    async def disturb(_: Progress) -> float:
         return await aside(_update, bench.service)
 
     disturbed = await bench.disturbed(disturb)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 
-from benchmarks.chaos.bench import Bench, Result, aside
+from benchmarks.chaos.bench import Bench, Progress, Result, aside
 from benchmarks.chaos.service import Service
 from benchmarks.chaos.verdict import judge
 
-BETWEEN_S = 2.0
-
 
 async def router(bench: Bench) -> Result:
-    async def disturb(all_sent: asyncio.Event) -> list[float]:
+    async def disturb(progress: Progress) -> list[float]:
         recovered = []
-        while not all_sent.is_set():
-            await asyncio.sleep(BETWEEN_S)  # or nothing would ever be answered
+        while not progress.over:
+            await progress.more(bench.options.concurrency)  # or the same ones break off for ever
             recovered.append(await aside(_kill, bench.service))
         return recovered
 
