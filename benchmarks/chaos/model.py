@@ -19,7 +19,7 @@ TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 
 def write_model(folder: Path) -> Path:
     """Two layers with two KV heads, so for two ranks at most. The same weights every time."""
-    disable_progress_bar()  # of writing 300 kB
+    disable_progress_bar()  # type: ignore[no-untyped-call]  # of writing 300 kB
     tokenizer = _tokenizer()
     torch.manual_seed(0)
     config = LlamaConfig(

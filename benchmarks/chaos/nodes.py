@@ -35,8 +35,9 @@ class Nodes:
     @property
     def log_folder(self) -> str:
         """Of all nodes: they share this machine's."""
-        folder: str = self._cluster.head_node.get_logs_dir_path()
-        return folder
+        head = self._cluster.head_node
+        assert head is not None
+        return str(head.get_logs_dir_path())
 
     def add(self, role: str, cpus: int) -> str:
         """The new node's id."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
+from typing import NoReturn
 
 from tqdm import tqdm
 
@@ -52,7 +53,6 @@ def run(options: ChaosOptions, arguments: list[str]) -> None:
 
 async def _measure(options: ChaosOptions, service: Service) -> list[Checked]:
     asks = make_asks(options.requests, options.max_tokens, options.seed)
-    bar: tqdm[None]
     with tqdm(unit="answer") as bar:
         undisturbed = await _undisturbed(service, asks, options.concurrency, bar)
         bench = Bench(service, options, asks, undisturbed, bar.update)
@@ -61,7 +61,7 @@ async def _measure(options: ChaosOptions, service: Service) -> list[Checked]:
 
 
 async def _undisturbed(
-    service: Service, asks: Sequence[Ask], concurrency: int, bar: tqdm[None]
+    service: Service, asks: Sequence[Ask], concurrency: int, bar: tqdm[NoReturn]
 ) -> list[Reply]:
     """Raises BenchmarkError where a request fails although nothing died."""
     bar.set_description("undisturbed")
@@ -78,7 +78,7 @@ async def _undisturbed(
     return [replies[place] for place in range(len(asks))]
 
 
-async def _checked(bench: Bench, name: str, before: Footprint, bar: tqdm[None]) -> Checked:
+async def _checked(bench: Bench, name: str, before: Footprint, bar: tqdm[NoReturn]) -> Checked:
     """A scenario, and what it leaves behind."""
     bar.set_description(name)
     try:
