@@ -14,7 +14,7 @@ from benchmarks.chaos.replies import Reply
 from benchmarks.errors import BenchmarkError
 from benchmarks.over_http import events
 
-TIMEOUT_S = 300.0
+TIMEOUT_S = 180.0  # longer than a request waits for another verifier
 RETRY_PAUSE_S = 0.2
 RETRIES_FOR_S = 120.0
 PATH = "/v1/completions"
