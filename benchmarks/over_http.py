@@ -115,13 +115,22 @@ class _Wave:
 
 async def events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
     """A stream's, without the end mark. Raises BenchmarkError when one of them is an error."""
-    async for line in response.aiter_lines():
-        if not line.startswith("data: {"):
+    async for line in _lines(response):
+        if not line.startswith(b"data: {"):
             continue
-        event = json.loads(line.removeprefix("data: "))
+        event = json.loads(line.removeprefix(b"data: "))
         if "error" in event:
             raise BenchmarkError(f"a stream failed: {event['error']['message']}")
         yield event
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
+    """As server-sent events have them. httpx would also end a line at characters that a text may contain."""
+    rest = b""
+    async for chunk in response.aiter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
 
 
 def _stats(speculation: dict[str, Any]) -> SpeculationStats | None:

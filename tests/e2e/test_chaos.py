@@ -47,7 +47,13 @@ async def disturbed(
     before: dict[int, Answered] = {}
     await Load(service.url, asks, CLIENTS, lambda answer: before.update({answer.place: answer})).run()
     answers: list[Answered] = []
-    await Load(service.url, asks, CLIENTS, answers.append, insist=insist).during(disturb())
+
+    async def when_under_way() -> None:
+        while not answers:
+            await asyncio.sleep(0.01)
+        await disturb()
+
+    await Load(service.url, asks, CLIENTS, answers.append, insist=insist).during(when_under_way())
     verdict = judge(answers, [before[place].reply for place in range(len(asks))])
     assert verdict.passed, verdict
     assert verdict.total >= len(asks)
