@@ -12,6 +12,7 @@ import pytest
 from deployed import Deployed, eventually, replicas_of
 
 from benchmarks.chaos.asks import Ask, make_asks
+from benchmarks.chaos.bench import Progress
 from benchmarks.chaos.load import Answered, Load
 from benchmarks.chaos.verdict import judge
 
@@ -28,7 +29,7 @@ async def test_answers_outlive_drafter_engine_and_front(tiny: Deployed) -> None:
         for pid in (tiny.drafter_pid, engine, lambda: replica(tiny, "Verifier")):
             await asyncio.to_thread(replace, pid)
 
-    answers = await disturbed(tiny, make_asks(16, 160, seed=1), disturb)
+    answers = await disturbed(tiny, make_asks(12, 160, seed=1), disturb)
     assert not any(len(answer.replies) > 1 for answer in answers)
 
 
@@ -46,19 +47,18 @@ async def disturbed(
     """What clients got meanwhile: all of it, and the same as before."""
     before: dict[int, Answered] = {}
     await Load(service.url, asks, CLIENTS, lambda answer: before.update({answer.place: answer})).run()
-    answers: list[Answered] = []
+    progress = Progress(len(asks))
 
     async def when_under_way() -> None:
-        while not answers:
-            await asyncio.sleep(0.01)
+        await progress.more(1)
         await disturb()
 
-    await Load(service.url, asks, CLIENTS, answers.append, insist=insist).during(when_under_way())
-    verdict = judge(answers, [before[place].reply for place in range(len(asks))])
+    await Load(service.url, asks, CLIENTS, progress.take, insist=insist).during(when_under_way())
+    verdict = judge(progress.answers, [before[place].reply for place in range(len(asks))])
     assert verdict.passed, verdict
     assert verdict.total >= len(asks)
     await asyncio.to_thread(service.wait_until_idle)
-    return answers
+    return progress.answers
 
 
 def replica(service: Deployed, deployment: str) -> int:
