@@ -86,4 +86,6 @@ async def _checked(bench: Bench, name: str, before: Footprint, bar: tqdm[NoRetur
     except BenchmarkError as error:
         result = Result(name, troubles=(str(error),))
     after = await asyncio.to_thread(settled, bench.service, before)
-    return Checked(result, after, tuple(after.left_over(before)))
+    checked = Checked(result, after, tuple(after.left_over(before)))
+    bar.write(f"{name}: {'passed' if checked.passed else 'FAILED'}")
+    return checked
