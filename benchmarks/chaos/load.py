@@ -28,7 +28,8 @@ class Answered(NamedTuple):
 class Load:
     """`concurrency` clients that ask one request after the other.
 
-    insist: ask again until there is a whole answer. answered: gets each answer as it is there.
+    insist: ask again until there is a whole answer. least: so many requests are asked, however soon the
+    disturbance is over; None: each once. answered: gets each answer as it is there.
     """
 
     def __init__(
@@ -39,19 +40,21 @@ class Load:
         answered: Callable[[Answered], object],
         *,
         insist: bool = False,
+        least: int | None = None,
     ) -> None:
         self._url, self._asks, self._concurrency = url, asks, concurrency
         self._insist, self._answered = insist, answered
+        self._least = len(asks) if least is None else least
         self._places = itertools.count()
         self._over = False
 
     async def run(self) -> None:
-        """Ask each request once."""
+        """Ask at least so many."""
         self._over = True
         await self._run()
 
     async def during(self, disturbance: Awaitable[Found]) -> Found:
-        """Ask each request at least once, and on and on from the first until the disturbance is over."""
+        """Ask on and on, after the last request the first again, until the disturbance is over."""
         clients = asyncio.create_task(self._run())
         try:
             return await disturbance
@@ -65,7 +68,7 @@ class Load:
 
     async def _ask_on(self, client: Client) -> None:
         for sent in self._places:  # the clients share it
-            if self._over and sent >= len(self._asks):
+            if self._over and sent >= self._least:
                 return
             place = sent % len(self._asks)
             ask = self._asks[place]

@@ -56,7 +56,7 @@ def run(options: SoakOptions, arguments: list[str]) -> None:
 
 async def _measure(options: SoakOptions, service: Service, clients: _Clients) -> list[Sample]:
     asks = make_asks(REQUESTS, options.max_tokens, options.seed)
-    load = Load(service.url, asks, options.concurrency, clients.take)
+    load = Load(service.url, asks, options.concurrency, clients.take, least=0)
     return await load.during(_sample(options, service))
 
 
