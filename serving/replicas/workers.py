@@ -83,6 +83,8 @@ def start_worker(
         name=name,
         namespace=NAMESPACE,
         enable_tensor_transport=direct,
+        # Ray would keep a record of every call, and there are a few in each step.
+        enable_task_events=False,
         scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=place),
         runtime_env={"env_vars": environment},
     )
