@@ -191,8 +191,11 @@ class SpeculationConfig(DraftBudget):
     static_tree: Annotated[TreePaths | None, BeforeValidator(parse_list)] = Field(
         None, description="Nodes of a static tree by child ranks, as Medusa's choices; None: 25 nodes."
     )
-    placement: Literal["pool", "colocated"] = Field(
-        "pool", description="Drafters as replicas, or in the verifier."
+    placement: Literal["auto", "pool", "colocated"] = Field(
+        "auto",
+        description="`pool`: drafters are replicas; `colocated`: one in each verifier. `auto`: a pool "
+        "where drafters are given something of their own (a GPU, nodes by pin_to_roles, a number above one, "
+        "transport rdt), else colocated, which is faster on the same cores.",
     )
     transport: Literal["object_store", "rdt"] = Field(
         "object_store",
@@ -237,7 +240,7 @@ class SpeculationConfig(DraftBudget):
     @property
     def overlap_mode(self) -> Literal["auto", "always", "off"]:
         """`overlap`; off for `auto` where the drafter works in the verifier's own thread."""
-        return "off" if self.overlap == "auto" and self.placement == "colocated" else self.overlap
+        return "off" if self.overlap == "auto" and self.placement != "pool" else self.overlap
 
     @model_validator(mode="after")
     def _check_method(self) -> Self:
@@ -466,7 +469,7 @@ class ServeConfig(_Section):
 
     @model_validator(mode="after")
     def _settle_drafting(self) -> Self:
-        """Nobody behind this point meets method `auto`, or a head's method without a head."""
+        """Nobody behind this point meets method or placement `auto`, or a head's method without a head."""
         settings = self.speculation
         method, head = settings.method, settings.head
         if method == "auto" and settings.draft_model is not None:
@@ -477,9 +480,18 @@ class ServeConfig(_Section):
             method = "eagle3" if head else "prompt_lookup"
         if method in ("eagle3", "eagle") and head is None:
             raise ValueError(f"speculation.method {method} needs a speculation.head")
-        settled = settings.model_copy(update={"method": method, "head": head})
+        update = {"method": method, "head": head, "placement": self._settled_placement}
+        settled = settings.model_copy(update=update)
         object.__setattr__(self, "speculation", settled)
         return self
+
+    @property
+    def _settled_placement(self) -> str:
+        if self.speculation.placement != "auto":
+            return self.speculation.placement
+        replicas, several = self.replicas, self.replicas.drafters > 1 or self.autoscaling.max_drafters
+        own = several or replicas.drafter_gpus or replicas.pin_to_roles or self.speculation.transport == "rdt"
+        return "pool" if own else "colocated"
 
     @property
     def sequences_per_verifier(self) -> float:

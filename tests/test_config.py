@@ -80,6 +80,25 @@ def test_what_is_wrong_is_named(values: dict[str, object], environ: dict[str, st
 
 
 @pytest.mark.parametrize(
+    ("values", "placement"),
+    [
+        ({}, "colocated"),
+        ({"speculation.placement": "pool"}, "pool"),
+        ({"replicas.drafters": 2}, "pool"),
+        ({"replicas.drafter_gpus": 0.5}, "pool"),
+        ({"replicas.pin_to_roles": True}, "pool"),
+        ({"autoscaling.max_drafters": 4}, "pool"),
+        ({"speculation.transport": "rdt"}, "pool"),
+        ({"replicas.drafters": 2, "speculation.placement": "colocated"}, "colocated"),
+    ],
+)
+def test_drafters_are_a_pool_where_they_have_something_of_their_own(
+    values: dict[str, object], placement: str
+) -> None:
+    assert ServeConfig.load(values, environ={}).speculation.placement == placement
+
+
+@pytest.mark.parametrize(
     ("values", "method", "head"),
     [
         ({}, "eagle3", "default"),

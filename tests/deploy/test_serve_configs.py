@@ -65,4 +65,4 @@ def test_serve_build_writes_a_config_of_the_same_form(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (application,) = ServeDeploySchema.model_validate(load(built)).applications
-    assert {d.name for d in application.deployments} == {Router.name, Verifier.name, DrafterPool.name}
+    assert {d.name for d in application.deployments} == {Router.name, Verifier.name}

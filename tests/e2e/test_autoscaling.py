@@ -26,7 +26,7 @@ def settings(model: Path, **autoscaling: Any) -> dict[str, Any]:
         "served_model_name": "elastic",
         "dtype": "float32",
         "engine": {"kv_cache_memory": "8MiB", "num_threads": 1, "max_num_seqs": 4},
-        "speculation": {"num_speculative_tokens": 5},
+        "speculation": {"num_speculative_tokens": 5, "placement": "pool"},
         "replicas": {"router_cpus": 0, "verifier_cpus": 0, "drafter_cpus": 0},
         "autoscaling": {"max_verifiers": 2} | autoscaling,
     }
