@@ -278,7 +278,8 @@ class RouterConfig(_Section):
     connect_wait_s: float = Field(
         5.0,
         ge=0,
-        description="How long a request waits for a verifier where none is in service.",
+        description="How long a request waits for a verifier where none is in service; with "
+        "replicas.verifiers 0 until its timeout.",
     )
     request_timeout_s: float = Field(
         600.0, gt=0, description="A request that takes longer ends with an error."

@@ -23,7 +23,7 @@ async def health() -> Status:
 
 @router.get("/ready")
 async def ready(request: Request) -> Status:
-    """A verifier answers and its model is known; otherwise 503 with the reason."""
+    """The model is known and a verifier is in service, where one must be; otherwise 503 with the reason."""
     service = service_of(request)
     await service.check()
     return {"status": f"serving {service.model.card.name}"}

@@ -89,7 +89,6 @@ applications:
         autoscaling_config:
           {{- include "canopy.autoscaling" (dict "root" . "role" "routers") | nindent 10 }}
       - name: Verifier
-        graceful_shutdown_timeout_s: {{ .Values.replicaShutdownSeconds }}
         autoscaling_config:
           {{- include "canopy.autoscaling" (dict "root" . "role" "verifiers") | nindent 10 }}
       {{- $speculation := .Values.settings.speculation | default dict }}

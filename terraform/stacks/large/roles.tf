@@ -27,7 +27,7 @@ data "aws_iam_policy_document" "read_models" {
   }
 }
 
-# Verifiers read the model, drafters its head; routers get what they need from a verifier.
+# Verifiers read the model, drafters its head and what that borrows of the model; routers get what they need from a verifier.
 module "reader" {
   source          = "../../modules/pod-identity"
   for_each        = toset(["verifier", "drafter"])
