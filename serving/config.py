@@ -205,7 +205,7 @@ class SpeculationConfig(DraftBudget):
     overlap: Literal["auto", "always", "off"] = Field(
         "auto",
         description="Verify the other half of the batch, or read prompts, while a pool drafts. `auto`: where "
-        "mode auto predicts that it is faster.",
+        "mode auto predicts that it is faster; `always`: drafts even where that does not pay.",
     )
     max_depth: int = Field(8, ge=1, le=32, description="Longest path of a draft tree.")
     min_level_reach: float = Field(

@@ -93,6 +93,10 @@ class ModelReplacedError(UnavailableError):
     retry_after_s = 1
 
 
+class TokenizerReplacedError(ModelReplacedError):
+    """Not even the request's tokens are the verifier's model's."""
+
+
 class RankLostError(CanopyError):
     """A rank of this verifier no longer answers: the verifier as a whole is lost."""
 

@@ -81,7 +81,7 @@ async def chat_call(service: Service, body: ChatCompletionRequest, record: Reque
         raise RequestError("top_logprobs needs logprobs: true", "top_logprobs")
     length = chat_length(body, service.config.router.default_max_tokens)
     prompt = await model.chat_prompt([message.for_template() for message in body.messages])
-    return _call(service, body, record, "chatcmpl", [_Prompt(prompt)], length, "messages")
+    return _call(service, model, body, record, "chatcmpl", [_Prompt(prompt)], length, "messages")
 
 
 async def text_call(service: Service, body: TextCompletionRequest, record: RequestRecord) -> Call:
@@ -89,7 +89,7 @@ async def text_call(service: Service, body: TextCompletionRequest, record: Reque
     _check_text(body)
     _check_choices(body, len(body.prompts), service.config.router)
     prompts = [await _text_prompt(model, prompt, body.echoes) for prompt in body.prompts]
-    return _call(service, body, record, "cmpl", prompts, text_length(body), "prompt")
+    return _call(service, model, body, record, "cmpl", prompts, text_length(body), "prompt")
 
 
 class _Prompt(NamedTuple):
@@ -108,6 +108,7 @@ async def _text_prompt(model: ServedModel, prompt: str | list[int], echoes: bool
 
 def _call(
     service: Service,
+    model: ServedModel,
     body: CompletionRequest,
     record: RequestRecord,
     prefix: str,
@@ -117,7 +118,7 @@ def _call(
 ) -> Call:
     _check_choices(body, len(prompts), service.config.router)
     options = _stream_options(body)
-    model, seed, call_id = service.model, choose_seed(body), f"{prefix}-{uuid4().hex}"
+    seed, call_id = choose_seed(body), f"{prefix}-{uuid4().hex}"
     choices: list[Choice] = []
     for prompt in prompts:
         max_tokens = length.within(len(prompt.ids), model.card.max_model_len, prompt_param)

@@ -65,8 +65,9 @@ class EngineStats:
 class Engine:
     """Continuous batching with draft trees. One thread calls everything.
 
-    A step plans, takes the trees that were asked for after the last commit, runs one packed forward, lets the
-    target choose its own tokens along each tree, commits them, and asks for the next trees.
+    A step plans, takes the trees that are due (of all sequences, or of those whose turn it is: overlap.py),
+    runs one packed forward, lets the target choose its own tokens along each tree, commits them, and asks for
+    more.
     """
 
     def __init__(
@@ -148,6 +149,7 @@ class Engine:
         """One step: schedule, take drafts, run, verify, commit, ask for drafts. Returns what is new."""
         deltas, self._ended = self._ended, []
         if not self._scheduler.has_work:
+            self._committed_at = None  # the last sequence was aborted: what follows is no time of steps
             return deltas
         began = self._committed_at or time.perf_counter()
         times = StepTimes()

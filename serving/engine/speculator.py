@@ -103,7 +103,7 @@ class Speculator:
         return [frozenset(each.asked) for each in self._rounds]
 
     def ask(self, sequences: Iterable[tuple[Sequence, int]], plan: DraftPlan) -> None:
-        """Request trees of up to `room` tokens for sequences that decode in the next step.
+        """Request trees of up to `room` tokens for sequences that decode, as one round.
 
         A drafter that has missed much, be it a prompt or a pause, is told of a few sequences at a time: all
         of them wait for their trees together.

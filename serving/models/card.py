@@ -14,6 +14,7 @@ from serving.errors import ModelLoadError
 from serving.models.architecture import Architecture
 from serving.models.generation_config import read_sampling_defaults
 from serving.models.hf_json import Json, read_json
+from serving.models.weights import INDEX
 from serving.types import ModelCard
 
 _SAMPLES_PER_FILE = 64
@@ -71,13 +72,14 @@ def read_tokenizer(folder: Path) -> TokenizerFiles:
 def fingerprint(folder: Path, dtype: str, weight_files: Collection[str] | None = None) -> str:
     """16 hexadecimal digits: equal where replicas may continue each other's requests.
 
-    weight_files: names of those that count; None: all.
+    weight_files: names of those that count, beside the index; None: all.
     Covers configuration and tokenizer whole, and of each weight file the size and 64 evenly spaced samples
     of 4 KiB (its header first): hashing tens of gigabytes would delay every start, and another training run
     moves every tensor.
     """
     digest = hashlib.sha256(dtype.encode())
-    for file in (folder / "config.json", folder / "tokenizer.json"):
+    described = ("config.json", "tokenizer.json") + ((INDEX,) if weight_files is not None else ())
+    for file in (folder / name for name in described):
         digest.update(file.read_bytes() if file.exists() else b"")
     for file in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
         if weight_files is not None and file.name not in weight_files:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import ray
@@ -65,13 +67,16 @@ class LeaseKeeper:
     def __init__(self, lease: LeaseDrafters) -> None:
         self._lease = lease
         self._lost = threading.Event()
-        self._found: list[Leased] | None = None
+        self._found: SimpleQueue[list[Leased]] = SimpleQueue()
         self._sequences: Mapping[str, int] = {}
         threading.Thread(target=self._run, name="drafter-leases", daemon=True).start()
 
     def poll(self) -> list[Leased] | None:
         """The workers, if they were looked for since the last call. Never blocks."""
-        found, self._found = self._found, None
+        found = None
+        with suppress(Empty):
+            while True:
+                found = self._found.get_nowait()
         return found
 
     def report(self, sequences: Mapping[str, int]) -> None:
@@ -87,7 +92,7 @@ class LeaseKeeper:
             self._lost.clear()
             alive = self._alive()
             if alive:
-                self._found = alive
+                self._found.put(alive)
             self._lost.wait(RENEW_S if alive else RETRY_S)
 
     def _alive(self) -> list[Leased]:

@@ -66,7 +66,7 @@ class _Sent:
 
 @dataclass(slots=True)
 class _Round:
-    """What one `submit` sent. unknown: sequences that no worker was asked for."""
+    """What one `submit` sent. unknown: sequences that no worker could be asked for."""
 
     sent: list[_Sent]
     unknown: list[SeqKey]
@@ -97,8 +97,10 @@ class PoolChannel:
         usable = self._usable()
         self._assign(opens, usable)
         unknown = [e.key for e in propose.extends if self._owners.get(e.key) not in usable]
-        sent = [sent for worker in usable if (sent := self._send(worker, opens, propose)) is not None]
-        self._rounds.append(_Round(sent, unknown))
+        round_ = _Round([], unknown)
+        for worker in usable:
+            self._send(worker, opens, propose, round_)
+        self._rounds.append(round_)
         self._keeper.report({worker.leased.name: len(worker.keys) for worker in self._workers})
 
     def collect(self) -> Proposal:
@@ -150,18 +152,26 @@ class PoolChannel:
         for key in keys:
             del self._owners[key]
 
-    def _send(self, worker: _Worker, opens: Sequence[Open], propose: Propose) -> _Sent | None:
-        """The worker's part of a round; None: it has none."""
+    def _send(self, worker: _Worker, opens: Sequence[Open], propose: Propose, round_: _Round) -> None:
+        """Send the worker's part of a round, if it has one. What cannot be sent is unknown."""
         part = _part(propose, worker.keys)
         if not part.extends:
-            return None
+            return
+        keys = tuple(extend.key for extend in part.extends)
         mine = [message for message in opens if message.key in worker.keys]
-        parcel = self._wire.pack(part, worker.leased.carrier)
-        answer: ray.ObjectRef[Proposal] = worker.leased.handle.submit.remote(
-            mine, parcel.propose, parcel.features
-        )
+        try:
+            parcel = self._wire.pack(part, worker.leased.carrier)
+            answer: ray.ObjectRef[Proposal] = worker.leased.handle.submit.remote(
+                mine, parcel.propose, parcel.features
+            )
+        except Exception as error:  # the object store is full, or what the experimental transport raises
+            logger.warning("nothing can be sent to a drafter of %d sequences: %s", len(keys), error)
+            if worker.leased.carrier.path == "rdt":
+                worker.leased.carrier.give_up(error)
+            round_.unknown.extend(keys)
+            return
         long = any(len(extend.token_ids) > USUALLY_FED for extend in part.extends)
-        return _Sent(worker, tuple(extend.key for extend in part.extends), answer, parcel.path, long)
+        round_.sent.append(_Sent(worker, keys, answer, parcel.path, long))
 
     def _look_for_late_answers(self) -> None:
         """What has come is dropped: its trees are old. The next deadline allows for the time it took."""
@@ -206,7 +216,8 @@ class PoolChannel:
         reason = str(error).partition("\n")[0]
         logger.warning("lost a drafter of %d sequences, they decode plainly: %s", len(worker.keys), reason)
         worker.gone = True
-        self._workers.remove(worker)
+        if worker in self._workers:  # one that was leaving may be forgotten before its last answer
+            self._workers.remove(worker)
         for key in worker.keys:
             del self._owners[key]
         self._keeper.report_lost()

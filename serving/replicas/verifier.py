@@ -7,12 +7,13 @@ import logging
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
 from serving.config import ServeConfig
-from serving.errors import MigratedError, ModelReplacedError, VerifierLostError
+from serving.errors import MigratedError, ModelReplacedError, TokenizerReplacedError, VerifierLostError
 from serving.logs import configure_logging
 from serving.replicas.membership import Membership
 from serving.replicas.stream import DeltaStream
@@ -65,6 +66,8 @@ class Verifier:
         """
         self._check_open()
         self._check_model(request)
+        # A router that lost the connection, not the verifier, may be back before its first try has ended.
+        request = replace(request, request_id=f"{request.request_id}/{uuid4().hex[:8]}")
         stream = self._streams[request.request_id] = DeltaStream()
         finished = False
         try:
@@ -124,7 +127,7 @@ class Verifier:
         if request.fingerprint not in (None, self._card.fingerprint):
             raise ModelReplacedError("the model that began this request is no longer served; ask again")
         if request.tokenizer not in (None, self._tokenizer):
-            raise ModelReplacedError("another model is served now; ask again")
+            raise TokenizerReplacedError("another model is served now; ask again")
 
     def _in_service(self, in_service: bool) -> None:
         """Serve has put this replica into service, or taken it out: then what takes long ends elsewhere."""

@@ -44,10 +44,12 @@ class Candidate(NamedTuple):
 
 
 class Order(NamedTuple):
-    """home: where the request's beginning is cached if it is anywhere. names: whom to ask, the best first."""
+    """home: where the request's beginning is cached if it is anywhere. names: whom to ask, the best first;
+    none where all that are fitting are full."""
 
     home: str
     names: list[str]
+    fitting: list[str]
 
 
 def prefix_of(request: GenerationRequest, tokens: int) -> bytes:
@@ -76,7 +78,7 @@ def placed(
     others = [each for each in free if each not in best]
     idlest = nsmallest(TRIES, others, key=lambda each: (each.kv_usage >= FULL_CACHE, each.load))
     home = max(affinity, key=affinity.__getitem__)
-    return Order(home, [each.name for each in (*best, *idlest)])
+    return Order(home, [each.name for each in (*best, *idlest)], list(affinity))
 
 
 def _affinity(prefix: bytes, name: str) -> bytes:

@@ -57,9 +57,10 @@ class VerifierRouter(RequestRouter):
             return [candidate_replicas]
         pending_request.routing_context.should_backoff = True  # when none of them takes it
         by_name = {replica.replica_id.unique_id: replica for replica in candidate_replicas}
-        if names := self._order(candidate_replicas, request).names:
-            return [[by_name[name]] for name in names]
-        return [random.sample(candidate_replicas, min(_ASKED, len(candidate_replicas)))]
+        order = self._order(candidate_replicas, request)
+        if order.names:
+            return [[by_name[name]] for name in order.names]
+        return [[by_name[name] for name in random.sample(order.fitting, min(_ASKED, len(order.fitting)))]]
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
         """A replica has taken it."""

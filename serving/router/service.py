@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
 from serving.config import ServeConfig
-from serving.errors import CanopyError, ModelNotFoundError, ModelReplacedError, UnavailableError
+from serving.errors import CanopyError, ModelNotFoundError, TokenizerReplacedError, UnavailableError
 from serving.metrics import RouterMetrics
 from serving.router.backend import Backend
 from serving.router.model import ServedModel
@@ -66,7 +66,7 @@ class Service:
             async with aclosing(self._backend.generate(request)) as deltas:
                 async for delta in deltas:
                     yield delta
-        except ModelReplacedError:
+        except TokenizerReplacedError:
             self._forget(request)
             raise
 

@@ -91,7 +91,7 @@ class StepOutcome(NamedTuple):
 
 
 class Controller(Protocol):
-    """One engine's choice of m. Each step calls plan, then choose, then observe."""
+    """One engine's choice of m. A step calls choose, then observe; plan, for those who draft next."""
 
     @property
     def price(self) -> float:

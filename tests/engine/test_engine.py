@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -314,6 +315,20 @@ def test_all_leave_while_trees_are_pending_and_another_comes(llama: Path) -> Non
     assert_idle(engine)
     late = request("late", PROMPT, 30)
     assert run(engine, [late])["late"].token_ids == plain(llama, late)
+
+
+def test_a_pause_after_an_abort_is_no_time_of_steps(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or whoever ends by a stop string would make every draft token look cheap to the next."""
+    engine, elapsed = build(llama, Oracle([])), list[float]()
+    monkeypatch.setattr(engine._controller, "observe", lambda outcome: elapsed.append(outcome.elapsed_s))
+    for name in ("stopped", "next"):
+        engine.add(request(name, PROMPT, 8))
+        engine.step()
+        engine.abort(name)
+        engine.step()
+        time.sleep(0.3)
+    assert len(elapsed) == 2
+    assert elapsed[1] < 0.3
 
 
 def test_abort_of_those_who_wait_or_are_being_read(llama: Path) -> None:

@@ -43,7 +43,8 @@ def test_prefixes_are_spread_and_stay_where_they_are() -> None:
     orders = {text: order(idle(*NAMES), text) for text in range(200)}
     assert all(each.names[0] == each.home for each in orders.values())
     assert all(30 <= count <= 70 for count in Counter(each.home for each in orders.values()).values())
-    for text, (home, _) in orders.items():
+    for text, each in orders.items():
+        home = each.home
         assert home == NAMES[0] or order(idle(*NAMES[1:]), text).home == home
 
 
@@ -62,13 +63,13 @@ def test_full_verifiers_are_skipped_and_busy_ones_come_last() -> None:
     full, busy, idler = Candidate("full", 10, 10), Candidate("busy", 9, 10), Candidate("idler", 5, 10)
     for text in range(4):
         assert order([full, busy, idler], text, bound=1.0).names == ["idler", "busy"]
-    assert order([full], 1, bound=1.0) == ("full", [])
+    assert order([full], 1, bound=1.0) == ("full", [], ["full"])
 
 
 def test_few_of_many_are_tried() -> None:
     """Two for the prefix, two that are idle; then their state is looked at again."""
     many = [Candidate(f"verifier-{i}", i % 7, 10) for i in range(500)]
-    home, names = order(many, 1)
+    home, names, _ = order(many, 1)
     assert len(set(names)) == len(names) == 2 * TRIES
     assert many[int(names[-1].split("-")[1])].load == 0
     assert home in {each.name for each in many}
@@ -84,7 +85,7 @@ def test_a_request_goes_on_with_its_own_model() -> None:
     new, old = Candidate("new", 0, 10, fingerprint="new"), Candidate("old", 9, 10, fingerprint="old")
     unknown = Candidate("unknown", 9, 10)
     for text in range(4):
-        assert order([new, old], text, fingerprint="old") == ("old", ["old"])
+        assert order([new, old], text, fingerprint="old")[:2] == ("old", ["old"])
         assert order([new, unknown], text, fingerprint="old").names == ["unknown"]
         assert order([new], text, fingerprint="old").names == ["new"]
         assert set(order([new, old], text, bound=9).names) == {"new", "old"}
@@ -93,6 +94,12 @@ def test_a_request_goes_on_with_its_own_model() -> None:
 def test_a_request_goes_to_a_model_of_its_tokenizer() -> None:
     new, old = Candidate("new", 0, 10, tokenizer="new"), Candidate("old", 9, 10, tokenizer="old")
     assert [order([new, old], text, tokenizer="old").home for text in range(4)] == ["old"] * 4
+
+
+def test_where_those_that_fit_are_full_no_other_is_asked() -> None:
+    full = Candidate("old", 10, 10, tokenizer="one")
+    found = order([full, Candidate("new", 0, 10, tokenizer="another")], 1, tokenizer="one")
+    assert (found.names, found.fitting) == ([], ["old"])
 
 
 def test_a_prefix_is_of_tokens_and_cache() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from http_harness import CARD, ScriptedVerifier, config
 
-from serving.errors import ModelReplacedError, UnavailableError
+from serving.errors import ModelReplacedError, TokenizerReplacedError, UnavailableError
 from serving.router import service as service_module
 from serving.router.service import Service
 from serving.types import GenerationRequest, SamplingParams
@@ -62,16 +62,18 @@ async def test_a_silent_verifier(monkeypatch: pytest.MonkeyPatch) -> None:
     connecting.cancel()
 
 
-async def test_another_model_is_read_when_it_answers() -> None:
-    """A rolling update in place: a router that knows the old tokenizer must not go on with it."""
+@pytest.mark.parametrize("error", [TokenizerReplacedError, ModelReplacedError])
+async def test_a_model_of_another_tokenizer_is_read_when_it_answers(error: type[ModelReplacedError]) -> None:
+    """A rolling update in place: a router that knows the old tokenizer must not go on with it. Where only an
+    answer that had begun cannot go on, what the router knows is still right."""
     newer = replace(CARD, chat_template="{{ messages }}", fingerprint="fp-2")
     verifier = ScriptedVerifier()
     service = Service(config(), verifier)
     await service.connect()
     request = GenerationRequest("r", (1,), SamplingParams(max_tokens=1), tokenizer=service.model.tokenizer)
-    verifier.card, verifier.script = newer, lambda _: [ModelReplacedError("another model is served now")]
+    verifier.card, verifier.script = newer, lambda _: [error("another model is served now")]
     with pytest.raises(ModelReplacedError):
         async for _ in service.generate(request):
             pass
     await service.connected()
-    assert service.model.card is newer
+    assert service.model.card is (newer if error is TokenizerReplacedError else CARD)

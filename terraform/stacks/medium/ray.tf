@@ -29,7 +29,7 @@ locals {
           router_cpus           = local.head_cpus
           verifiers             = var.servers.count
           verifier_gpus         = 1
-          max_surge_percent     = 0 # no GPU is left for a successor
+          max_surge_percent     = 0   # no GPU is left for a successor
           verifier_cpus         = 0.9 # and 0.05 more for its front
           verifier_metrics_port = local.metrics_port
         }
