@@ -18,6 +18,7 @@ def head(tiny_model: Path, tmp_path: Path) -> Path:
     return save_head(TinyHead(vocab_size=vocab_size, draft_vocab=vocab_size), tmp_path / "head", "specforge")
 
 
+@pytest.mark.slow
 def test_sampled_drafts_are_compared(tiny_model: Path, head: Path, tmp_path: Path) -> None:
     write_questions(tmp_path, "alpaca", [[f"say {i}"] for i in range(3)])
     result, figure = tmp_path / "coupling.json", tmp_path / "coupling.png"

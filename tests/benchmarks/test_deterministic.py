@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_every_load_is_timed_on_both_sides(tiny_model: Path, tmp_path: Path) -> None:
     result = tmp_path / "deterministic.json"
     options = ["--model", str(tiny_model), "--repeats", "1", "--json", str(result)]

@@ -22,6 +22,7 @@ def peers(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_every_system_says_the_same(tiny_model: Path, tmp_path: Path) -> None:
     questions, result = tmp_path / "questions", tmp_path / "peers.json"
     write_questions(questions, "alpaca", [["say one two one two"], ["two"], ["one two three"]])
