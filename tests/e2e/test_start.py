@@ -27,7 +27,7 @@ def uses_torch(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("file", "content", "reason"),
     [
-        ("model.safetensors", None, "safetensors"),
+        pytest.param("model.safetensors", None, "safetensors", marks=pytest.mark.slow),
         ("model.safetensors", b"broken", "model.safetensors"),
     ],
 )
