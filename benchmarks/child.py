@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -91,6 +91,34 @@ class Child:
         self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, self._log.tell() - 4000))
         return self._log.read()
+
+
+class ChildOwner:
+    """What is done in a process of its own; a context manager that ends the process."""
+
+    def __init__(self, child: Child) -> None:
+        self._child = child
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """May be called twice."""
+        self._child.stop()
+
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        """For the owner's constructor: where it fails, nobody else would end the process."""
+        try:
+            yield
+        except BaseException:
+            self.stop()
+            raise
 
 
 def serve_lines(answer: Callable[[Any], dict[str, Any]], reason: Callable[[Exception], str] = str) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from types import TracebackType
-from typing import Self
 
 from benchmarks.answers import Answer, Prompt, Wave
-from benchmarks.child import Child
+from benchmarks.child import Child, ChildOwner
 from serving.router.tokenizer import Tokenizer
 
 # How OpenMP's threads may wait for the next operation: as they do by themselves, which is to spin, or without
@@ -29,7 +27,7 @@ class Loaded:
     assistant: str | None = None
 
 
-class Reference:
+class Reference(ChildOwner):
     """A System, and a context manager that ends its process.
 
     Several prompts are one padded batch. Drafts are prompt lookup's or, where as many as it likes are asked
@@ -41,20 +39,9 @@ class Reference:
     ) -> None:
         self._tokenizer = tokenizer
         self._max_tokens = max_tokens
-        self._child = Child("benchmarks.reference_process", environment)
-        try:
+        super().__init__(Child("benchmarks.reference_process", environment))
+        with self._starting():
             self._child.ask(asdict(loaded))
-        except BaseException:
-            self._child.stop()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._child.stop()
 
     def run(self, prompts: Sequence[Prompt], num_speculative_tokens: int | None) -> Wave:
         return self._generate(prompts, self._max_tokens, num_speculative_tokens)

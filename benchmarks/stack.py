@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from benchmarks.child import Child
+from benchmarks.child import Child, ChildOwner
 from benchmarks.memory import ProcessMemory, of_tree
 
 # What `make serve` sets.
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_SERVE_PROXY_USE_GRPC": "1"}
 
 
-class Stack:
+class Stack(ChildOwner):
     """A context manager. Raises BenchmarkError, with Serve's own words, when the service does not come up.
 
     `settings` are ServeConfig's; the processes inherit `environment`.
     """
 
     def __init__(self, settings: dict[str, Any], environment: dict[str, str]) -> None:
-        self._child = Child("benchmarks.stack_process", environment | ENVIRONMENT)
-        try:
+        super().__init__(Child("benchmarks.stack_process", environment | ENVIRONMENT))
+        with self._starting():
             self.url: str = self._child.ask(settings)["url"]
-        except BaseException:
-            self._child.stop()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._child.stop()
 
     def counters(self) -> dict[str, Any]:
         """The verifier's `EngineStats` as a dictionary."""

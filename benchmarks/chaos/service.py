@@ -8,11 +8,10 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from benchmarks.chaos.shape import Shape
-from benchmarks.child import Child
+from benchmarks.child import Child, ChildOwner
 from benchmarks.errors import BenchmarkError
 from benchmarks.stack import ENVIRONMENT
 
@@ -29,7 +28,7 @@ class Actor(NamedTuple):
     node: str
 
 
-class Service:
+class Service(ChildOwner):
     """A context manager; its methods may be called from any thread, one at a time.
 
     Raises BenchmarkError, with Serve's own words, when the service does not come up.
@@ -38,21 +37,10 @@ class Service:
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self._lock = threading.Lock()
-        self._child = Child("benchmarks.chaos.cluster_process", os.environ | ENVIRONMENT)
-        try:
+        super().__init__(Child("benchmarks.chaos.cluster_process", os.environ | ENVIRONMENT))
+        with self._starting():
             self.url: str = self._ask("start", shape.settings, shape.cpus, shape.nodes)
             self.wait_until_whole(START_TIMEOUT_S)
-        except BaseException:
-            self._child.stop()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._child.stop()
 
     @property
     def pid(self) -> int:

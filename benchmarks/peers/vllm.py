@@ -6,11 +6,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from benchmarks.answers import Answer, Prompt, Wave
-from benchmarks.child import Child
+from benchmarks.child import Child, ChildOwner
 from serving.router.tokenizer import Tokenizer
 
 KV_CACHE_GIB = "1"
@@ -33,7 +32,7 @@ class Loaded:
         return replace(self, speculative=how)
 
 
-class Vllm:
+class Vllm(ChildOwner):
     """A System, and a context manager that ends its process.
 
     Raises BenchmarkError, with vLLM's last words, when it does not start.
@@ -46,24 +45,9 @@ class Vllm:
         self._tokenizer = tokenizer
         self._max_tokens = max_tokens
         self.binding = binding
-        self._child = Child("benchmarks.vllm_process", _environment(binding), python)
-        try:
+        super().__init__(Child("benchmarks.vllm_process", _environment(binding), python))
+        with self._starting():
             self.version: str = self._child.ask(asdict(loaded))["version"]
-        except BaseException:
-            self._child.stop()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """May be called twice."""
-        self._child.stop()
 
     def run(self, prompts: Sequence[Prompt], num_speculative_tokens: int | None) -> Wave:
         """How it drafts was said when it was loaded. `LLM.generate` hands out all answers at the end."""
