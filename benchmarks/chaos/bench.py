@@ -12,7 +12,7 @@ from benchmarks.chaos.load import Answered, Load
 from benchmarks.chaos.options import ChaosOptions
 from benchmarks.chaos.replies import Reply
 from benchmarks.chaos.service import Service
-from benchmarks.chaos.verdict import Verdict
+from benchmarks.chaos.verdict import Verdict, judge
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -59,9 +59,11 @@ class Progress:
 
 
 class Disturbed(NamedTuple):
-    """What the clients got meanwhile, and what the disturbance has to tell."""
+    """What the clients got meanwhile, how it compares with what they should get, and what the disturbance has
+    to tell."""
 
     answers: list[Answered]
+    verdict: Verdict
     told: Any
 
 
@@ -87,7 +89,7 @@ class Bench:
 
         load = Load(self.service.url, self.asks, self.options.concurrency, take, insist=insist)
         told = await load.during(disturbance(progress))
-        return Disturbed(progress.answers, told)
+        return Disturbed(progress.answers, judge(progress.answers, self.undisturbed), told)
 
 
 async def aside(job: Callable[Given, Found], *args: Given.args, **named: Given.kwargs) -> Found:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from benchmarks.chaos.bench import Bench, Disturbed, Progress, Result, aside
 from benchmarks.chaos.replays import Loss, losses
 from benchmarks.chaos.service import Service
-from benchmarks.chaos.verdict import judge
 
 CLASSES = {"drafter": "DrafterWorker", "front": "Verifier", "rank0": "EngineWorker", "rank": "RankWorker"}
 
@@ -39,8 +38,7 @@ async def kills(bench: Bench) -> Result:
         return killed
 
     disturbed = await bench.disturbed(disturb)
-    verdict = judge(disturbed.answers, bench.undisturbed)
-    return Result("kills", verdict, _figures(disturbed, losses(bench.service.log_folder)))
+    return Result("kills", disturbed.verdict, _figures(disturbed, losses(bench.service.log_folder)))
 
 
 def _order(kinds: Sequence[str], draw: random.Random) -> Iterator[str]:

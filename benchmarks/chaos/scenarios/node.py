@@ -6,7 +6,6 @@ import asyncio
 
 from benchmarks.chaos.bench import Bench, Progress, Result, aside
 from benchmarks.chaos.service import Service
-from benchmarks.chaos.verdict import judge
 
 MISSED_AFTER_S = 5.0
 
@@ -19,8 +18,9 @@ async def node(bench: Bench) -> Result:
         return await aside(_replace, bench.service, lost)
 
     disturbed = await bench.disturbed(disturb)
-    verdict = judge(disturbed.answers, bench.undisturbed)
-    return Result("node", verdict, {"kills": {"node": 1}, "recovery_s": MISSED_AFTER_S + disturbed.told})
+    return Result(
+        "node", disturbed.verdict, {"kills": {"node": 1}, "recovery_s": MISSED_AFTER_S + disturbed.told}
+    )
 
 
 def _replace(service: Service, lost: str) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from benchmarks.chaos.bench import Bench, Progress, Result, aside
 from benchmarks.chaos.service import Service
-from benchmarks.chaos.verdict import judge
 
 CHANGE = {"engine.max_num_seqs": 24}
 REPLACED_TIMEOUT_S = 300.0
@@ -15,8 +14,7 @@ async def rolling(bench: Bench) -> Result:
         return await aside(_update, bench.service)
 
     disturbed = await bench.disturbed(disturb)
-    verdict = judge(disturbed.answers, bench.undisturbed)
-    return Result("rolling", verdict, {"replaced_s": disturbed.told})
+    return Result("rolling", disturbed.verdict, {"replaced_s": disturbed.told})
 
 
 def _update(service: Service) -> float:

@@ -7,7 +7,6 @@ import signal
 
 from benchmarks.chaos.bench import Bench, Progress, Result, aside
 from benchmarks.chaos.service import Service
-from benchmarks.chaos.verdict import judge
 
 
 async def router(bench: Bench) -> Result:
@@ -19,9 +18,10 @@ async def router(bench: Bench) -> Result:
         return recovered
 
     disturbed = await bench.disturbed(disturb, insist=True)
-    verdict = judge(disturbed.answers, bench.undisturbed)
     recovered: list[float] = disturbed.told
-    return Result("router", verdict, {"kills": {"router": len(recovered)}, "recovery_s": max(recovered)})
+    return Result(
+        "router", disturbed.verdict, {"kills": {"router": len(recovered)}, "recovery_s": max(recovered)}
+    )
 
 
 def _kill(service: Service) -> float:
