@@ -57,12 +57,11 @@ def fetched(
         objects = _list(client, bucket, prefix.strip("/"), files)
         if not objects:
             raise ModelLoadError(f"{url} holds no model files ({', '.join(files)}).")
-        whole = cache_dir / "s3" / _folder_name(bucket, prefix, objects)
-        if tensors is None or whole.is_dir():
-            return build_once(whole, lambda folder: _download(client, bucket, objects, folder))
-        some = _with_tensors(client, bucket, objects, tensors)
-        part = cache_dir / "s3" / _folder_name(bucket, prefix, some)
-        return build_once(part, lambda folder: _download(client, bucket, some, folder))
+        folder = cache_dir / "s3" / _folder_name(bucket, prefix, objects)
+        if tensors is not None and not folder.is_dir():
+            objects = _with_tensors(client, bucket, objects, tensors)
+            folder = cache_dir / "s3" / _folder_name(bucket, prefix, objects)
+        return build_once(folder, lambda partial: _download(client, bucket, objects, partial))
 
 
 def _list(client: Any, bucket: str, prefix: str, files: Sequence[str]) -> list[_Object]:
