@@ -198,8 +198,11 @@ class Engine:
     def _turn(self) -> Turn:
         if self._speculator is None:
             return Turn(0)
-        load = _load_of(self._decoding, self._chunk_size)
-        return self._overlap.turn(self._speculator.rounds, load, self._controller)
+        return self._overlap.turn(self._speculator.rounds, self._load_of_all, self._controller)
+
+    def _load_of_all(self) -> StepLoad:
+        """Of a step with all that there is to do."""
+        return _load_of(self._decoding, self._chunk_size)
 
     @property
     def _decoding(self) -> list[Sequence]:

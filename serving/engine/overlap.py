@@ -9,8 +9,8 @@ drafter   draft B     draft A     draft B     draft A
 
 from __future__ import annotations
 
+from collections.abc import Callable, Set
 from collections.abc import Sequence as Seq
-from collections.abc import Set
 from itertools import chain
 from typing import Literal, NamedTuple
 
@@ -35,8 +35,9 @@ class Overlap:
         self.alternating = False  # between halves, as of the last `groups`
         self._prefilled = False  # the last step did not take the round it could have taken
 
-    def turn(self, rounds: Seq[Set[int]], load: StepLoad, controller: Controller) -> Turn:
-        """rounds: sequences whose trees are under way, the oldest first. load: of a step with all of them."""
+    def turn(self, rounds: Seq[Set[int]], load: Callable[[], StepLoad], controller: Controller) -> Turn:
+        """rounds: sequences whose trees are under way, the oldest first. load: of a step with all of them; it
+        is only asked for where it matters, for this comes before every step."""
         if len(rounds) == 1 and not self._prefilled and self._prefill_first(load, controller):
             self._prefilled = True
             return Turn(0, _all_of(rounds))
@@ -65,10 +66,13 @@ class Overlap:
     def _halves(self, load: StepLoad, controller: Controller) -> bool:
         return self._mode == "always" or (self._mode == "auto" and controller.halves(load))
 
-    def _prefill_first(self, load: StepLoad, controller: Controller) -> bool:
-        if not load.prefill_tokens or self.alternating:  # halves hide drafting anyway
+    def _prefill_first(self, load_of_all: Callable[[], StepLoad], controller: Controller) -> bool:
+        if self._mode == "off" or self.alternating:  # halves hide drafting anyway
             return False
-        return self._mode == "always" or (self._mode == "auto" and controller.prefill_first(load))
+        load = load_of_all()
+        if not load.prefill_tokens:
+            return False
+        return self._mode == "always" or controller.prefill_first(load)
 
 
 def _all_of(rounds: Seq[Set[int]]) -> Set[int]:
