@@ -16,7 +16,7 @@ serve: model
 	@echo "    -d '{\"model\": \"smollm2-135m-instruct\", \"max_tokens\": 64, \"temperature\": 0,"
 	@echo "         \"messages\": [{\"role\": \"user\", \"content\": \"What is the capital of France?\"}]}'"
 	@echo
-	@RAY_USAGE_STATS_ENABLED=0 RAY_SERVE_PROXY_USE_GRPC=1 exec $(BIN)/serve run serving.app:graph
+	@RAY_USAGE_STATS_ENABLED=0 RAY_SERVE_PROXY_USE_GRPC=1 MALLOC_ARENA_MAX=2 exec $(BIN)/serve run serving.app:graph
 
 model: $(VENV)/.installed
 	@$(BIN)/python -m serving.models

@@ -8,7 +8,7 @@ from benchmarks.child import Child, ChildOwner
 from benchmarks.memory import ProcessMemory, of_tree
 
 # What `make serve` sets.
-ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_SERVE_PROXY_USE_GRPC": "1"}
+ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_SERVE_PROXY_USE_GRPC": "1", "MALLOC_ARENA_MAX": "2"}
 
 
 class Stack(ChildOwner):

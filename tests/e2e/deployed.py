@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -105,3 +106,7 @@ def replicas_of(application: str) -> dict[int, str]:
             if title.startswith(f"ray::ServeReplica:{application}:"):
                 found[process.pid] = title.rpartition(":")[2]
     return found
+
+
+def uses_torch(pid: int) -> bool:
+    return "libtorch" in Path(f"/proc/{pid}/maps").read_text()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
-from deployed import Deployed, deploy, replicas_of
+from deployed import Deployed, deploy, replicas_of, uses_torch
 from ray import serve
 
 pytestmark = pytest.mark.ray
@@ -20,8 +21,10 @@ def test_only_the_engine_loads_torch(tiny: Deployed) -> None:
         assert not uses_torch(pid), fronts.get(pid, "DrafterWorker")
 
 
-def uses_torch(pid: int) -> bool:
-    return "libtorch" in Path(f"/proc/{pid}/maps").read_text()
+def test_no_process_has_a_heap_for_each_thread(tiny: Deployed) -> None:
+    """They would be filled one after the other. glibc must know the limit when a process starts."""
+    for pid in (*replicas_of("tiny"), tiny.drafter_pid(), tiny.stats()["pid"]):
+        assert psutil.Process(pid).environ()["MALLOC_ARENA_MAX"] == "2"
 
 
 @pytest.mark.parametrize(
