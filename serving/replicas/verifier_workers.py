@@ -12,7 +12,7 @@ from ray.serve.handle import DeploymentHandle
 from serving.config import ServeConfig
 from serving.replicas.engine_worker import EngineWorker
 from serving.replicas.rank_worker import RankWorker
-from serving.replicas.workers import compute_environment, start_worker, started, unwrapped, verifier_bundle
+from serving.replicas.workers import compute_environment, start_worker, started, verifier_bundle
 from serving.types import ModelCard
 
 # A step takes milliseconds; one that runs for this long hangs in a kernel or waits for a lost rank.
@@ -46,7 +46,8 @@ class VerifierWorkers:
         if not self._others:
             card = await started(self.first)
             return card
-        meeting = await unwrapped(self.first.meet.remote())
+        # A reference, which the ranks alone resolve: the module of what is behind it would bring torch here.
+        meeting: ray.ObjectRef[Any] = self.first.meet.remote()
         starts = (started(worker, meeting) for worker in (self.first, *self._others))
         card, *self.pids = await asyncio.gather(*starts)
         return card

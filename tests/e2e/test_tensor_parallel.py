@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from deployed import Deployed, deploy, eventually, replicas_of, text_while
+from deployed import Deployed, deploy, eventually, replicas_of, text_while, uses_torch
 from ray import serve
 
 pytestmark = pytest.mark.ray
@@ -55,6 +55,11 @@ async def assert_replaced(service: Deployed, before: list[int]) -> None:
     assert not set(before) & set(await pids(service))
     await asyncio.to_thread(eventually, lambda: not any(map(psutil.pid_exists, before)))
     await asyncio.to_thread(service.wait_until_idle)
+
+
+async def test_the_ranks_alone_load_torch(ranks: Deployed) -> None:
+    assert all(map(uses_torch, await pids(ranks)))
+    assert not any(map(uses_torch, replicas_of("ranks")))
 
 
 async def test_a_stream_outlives_a_killed_rank(ranks: Deployed) -> None:
