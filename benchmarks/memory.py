@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import psutil
@@ -14,16 +14,21 @@ _PROGRAMS = ("raylet", "gcs_server")
 
 
 class ProcessMemory(NamedTuple):
-    """pss: proportional set size in bytes. A page that n processes share counts 1/n in each."""
+    """pss: proportional set size in bytes. A page that n processes share counts 1/n in each.
+
+    own: of it what is not a page of a file. Those of libraries are shared with whatever else runs on the
+    machine, and count for more when that ends.
+    """
 
     role: str
     pss: int
+    own: int
 
 
 def of_tree(pid: int) -> list[ProcessMemory]:
     """Of process `pid`, which started the service, and all its descendants."""
     root = psutil.Process(pid)
-    found = [ProcessMemory(DRIVER, root.memory_full_info().pss)]
+    found = [_memory(DRIVER, pid)]
     for child in root.children():
         found += _measure(child, DRIVER)
     return found
@@ -46,9 +51,16 @@ def _measure(process: psutil.Process, parent_role: str) -> Iterator[ProcessMemor
     """A process that has just ended counts for nothing."""
     try:
         role = role_of(process.cmdline()) or parent_role
-        yield ProcessMemory(role, process.memory_full_info().pss)
+        yield _memory(role, process.pid)
         children = process.children()
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+    except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError):
         return
     for child in children:
         yield from _measure(child, role)
+
+
+def _memory(role: str, pid: int) -> ProcessMemory:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    kilobytes = {name: int(size) for name, size, _ in map(str.split, lines)}
+    pss, own = kilobytes["Pss:"], kilobytes["Pss_Anon:"] + kilobytes["Pss_Shmem:"]
+    return ProcessMemory(role, 1024 * pss, 1024 * own)

@@ -12,6 +12,8 @@ from benchmarks.chaos.leaks import Footprint
 from benchmarks.chaos.load import Answered
 from benchmarks.chaos.replays import losses
 from benchmarks.chaos.replies import Reply
+from benchmarks.chaos.soak.judged import judge as judge_soak
+from benchmarks.chaos.soak.samples import Sample
 from benchmarks.chaos.soak.trend import trend
 from benchmarks.chaos.verdict import judge
 
@@ -105,3 +107,21 @@ def test_a_slope_is_told_from_what_comes_and_goes() -> None:
     growing = trend(minutes, [wave + 2 * minute for wave, minute in zip(waves, minutes, strict=True)])
     assert growing.grows
     assert growing.slope == pytest.approx(2, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("role", "whose", "troubles"),
+    [("Router", "the service", ["the service's memory grows by 2.00 MB a minute"]), ("raylet", "Ray", [])],
+)
+def test_a_soak_fails_for_the_service_s_memory_and_tells_of_ray_s(
+    role: str, whose: str, troubles: list[str]
+) -> None:
+    steady = {"Router": 150.0, "raylet": 90.0}
+    samples = [Sample(at, steady | {role: steady[role] + 2 * at}, 50, 7) for at in (1.0, 2.0, 3.0)]
+    judged = judge_soak(samples, answers=9, failures=(), service={"Router"})
+    assert judged.troubles == troubles
+    assert {name: each.grows for name, each in judged.whose.items()} == {
+        name: name == whose for name in ("the service", "Ray")
+    }
+    assert f"{whose} +2.00" in judged.verdict
+    assert ("raylet +2.00" in judged.verdict) == (role == "raylet")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 
 from tqdm import tqdm
@@ -44,7 +44,7 @@ def run(options: SoakOptions, arguments: list[str]) -> None:
     clients = _Clients()
     with started(options) as service:
         samples = asyncio.run(_measure(options, service, clients))
-    judged = _judged(options, samples, clients)
+    judged = _judged(options, samples, clients, service.shape.processes)
     print_table(judged)
     if options.figure is not None:
         chart(samples, options.warm_up * options.minutes, options.figure)
@@ -70,8 +70,10 @@ async def _sample(options: SoakOptions, service: Service) -> list[Sample]:
     return samples
 
 
-def _judged(options: SoakOptions, samples: Sequence[Sample], clients: _Clients) -> Judged:
+def _judged(
+    options: SoakOptions, samples: Sequence[Sample], clients: _Clients, roles: Collection[str]
+) -> Judged:
     steady = [sample for sample in samples if sample.minutes >= options.warm_up * options.minutes]
     if len(steady) < 3:
         raise BenchmarkError(f"{len(steady)} samples after the warm-up say nothing: soak for longer")
-    return judge(steady, clients.answers, clients.failures)
+    return judge(steady, clients.answers, clients.failures, roles)

@@ -16,8 +16,8 @@ MEGABYTE = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """minutes: since the start. memory_mb: PSS by role. descriptors: open in all processes.
-    objects: in Ray's, handles of actors not counted."""
+    """minutes: since the start. memory_mb: by role, what no file holds as well (ProcessMemory.own).
+    descriptors: open in all processes. objects: in Ray's, handles of actors not counted."""
 
     minutes: float
     memory_mb: dict[str, float]
@@ -32,7 +32,7 @@ class Sample:
 def take_sample(service: Service, minutes: float) -> Sample:
     memory: Counter[str] = Counter()
     for process in of_tree(service.pid):
-        memory[process.role] += process.pss
+        memory[process.role] += process.own
     return Sample(
         minutes,
         {role: bytes_ / MEGABYTE for role, bytes_ in memory.items()},

@@ -21,12 +21,14 @@ def print_table(judged: Judged) -> None:
     lines = [[name, *_cells(trend)] for name, trend in _trends(judged).items()]
     title = f"After the warm-up; {judged.answers} answers in all, {len(judged.failures)} failures"
     print(render(title, ["", "mean", "slope a minute", "+- (2 standard errors)"], lines))
+    print(judged.verdict)
 
 
 def rows(judged: Judged, samples: Sequence[Sample]) -> list[Row]:
     """One for each trend, and one with the samples."""
     trends = [_row(name, trend._asdict()) for name, trend in _trends(judged).items()]
-    told = {"answers": judged.answers, "troubles": judged.troubles, "passed": not judged.troubles}
+    told = {"answers": judged.answers, "troubles": judged.troubles, "verdict": judged.verdict}
+    told |= {"passed": not judged.troubles}
     return [*trends, _row("all", told | {"samples": [asdict(sample) for sample in samples]})]
 
 
@@ -37,7 +39,7 @@ def chart(samples: Sequence[Sample], warm_up: float, path: Path) -> None:
     growth = _series(samples, lambda sample: {"all": sample.total_mb - first})
     counts = _series(samples, lambda s: {"open files": s.descriptors, "objects": s.objects})
     panels = [
-        OverTime("memory (PSS)", "MB", memory, warm_up),
+        OverTime("memory", "MB", memory, warm_up),
         OverTime("memory, against the start", "MB", growth, warm_up),
         OverTime("open files and objects", "count", counts, warm_up),
     ]
@@ -56,9 +58,10 @@ def _series(
 
 def _trends(judged: Judged) -> dict[str, Trend]:
     """By what they are of; memory in megabytes."""
-    roles = {f"memory of {role}": trend for role, trend in judged.roles.items()}
+    parts = judged.whose | judged.service | judged.ray
+    memory = {f"memory of {name}": trend for name, trend in parts.items()}
     counts = {"open files": judged.descriptors, "objects": judged.objects}
-    return {"memory, all": judged.memory, **roles, **counts}
+    return {"memory, all": judged.memory, **memory, **counts}
 
 
 def _cells(trend: Trend) -> list[str]:
