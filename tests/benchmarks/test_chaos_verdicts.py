@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,15 @@ def test_a_soak_fails_for_the_service_s_memory_and_tells_of_ray_s(
     }
     assert f"{whose} +2.00" in judged.verdict
     assert ("raylet +2.00" in judged.verdict) == (role == "raylet")
+
+
+@pytest.mark.parametrize(
+    ("opened", "troubles"),
+    [
+        ([0] * 10 + [2] * 10, []),  # one connection
+        (range(0, 40, 2), ["open files grow by 2.00 a minute"]),
+    ],
+)
+def test_a_late_connection_is_no_leak(opened: Sequence[int], troubles: list[str]) -> None:
+    samples = [Sample(at, {"Router": 150.0}, 2186 + more, 7) for at, more in enumerate(opened)]
+    assert judge_soak(samples, answers=9, failures=(), service={"Router"}).troubles == troubles

@@ -11,6 +11,9 @@ from benchmarks.chaos.soak.trend import Trend, trend
 
 MEMORY_LIMIT = 1.0
 """Megabytes a minute that the memory of the service's processes may grow by, all together."""
+DESCRIPTORS_LIMIT = 0.5
+"""Open files a minute. A connection that is first needed late adds two, once; what leaks with every request,
+health check (1 s) or lease (10 s) adds six a minute at least."""
 NOTED = 0.1
 """Megabytes a minute from which on a role of Ray's is named in the verdict."""
 OURS = "the service"
@@ -36,7 +39,7 @@ class Judged:
         found = [f"a request failed: {failure}" for failure in self.failures]
         if self.whose[OURS].slope >= MEMORY_LIMIT:
             found.append(f"the service's memory grows by {self.whose[OURS].slope:.2f} MB a minute")
-        if self.descriptors.grows:
+        if self.descriptors.grows and self.descriptors.slope >= DESCRIPTORS_LIMIT:
             found.append(f"open files grow by {self.descriptors.slope:.2f} a minute")
         if self.objects.grows:
             found.append(f"objects grow by {self.objects.slope:.2f} a minute")
