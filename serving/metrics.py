@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -294,6 +295,9 @@ class EngineMetrics:
         self._price = _PRICE.labels(model_name)
         self._step_time_ratio = _STEP_TIME_RATIO.labels(model_name)
         self._step_tokens_ratio = _STEP_TOKENS_RATIO.labels(model_name)
+        self._hidden_draft_s = _DRAFT_SECONDS.labels(model_name, "hidden")
+        self._waited_draft_s = _DRAFT_SECONDS.labels(model_name, "waited")
+        self._phase = cache(partial(_STEP_PHASES.labels, model_name))
 
     def observe_step(self, step: StepReport) -> None:
         self._running.set(step.running)
@@ -307,8 +311,8 @@ class EngineMetrics:
         self._draft_tokens.inc(step.draft_tokens)
         self._accepted.inc(step.accepted_tokens)
         self._price.set(step.price)
-        _DRAFT_SECONDS.labels(self._model, "hidden").inc(step.hidden_draft_s)
-        _DRAFT_SECONDS.labels(self._model, "waited").inc(step.phase_seconds.get("draft", 0.0))
+        self._hidden_draft_s.inc(step.hidden_draft_s)
+        self._waited_draft_s.inc(step.phase_seconds.get("draft", 0.0))
         if step.decoding:
             self._observe_decoding(step)
         for position, count in enumerate(step.accepted_per_position):
@@ -318,7 +322,7 @@ class EngineMetrics:
         for stage, error in step.calibration_error.items():
             _CALIBRATION_ERROR.labels(self._model, stage).set(error)
         for phase, seconds in step.phase_seconds.items():
-            _STEP_PHASES.labels(self._model, phase).observe(seconds)
+            self._phase(phase).observe(seconds)
 
     def _observe_decoding(self, step: StepReport) -> None:
         self._decode_steps.inc()

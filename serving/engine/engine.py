@@ -29,8 +29,6 @@ from serving.spec.reliability import CalibrationError
 from serving.spec.tree import ROOT, DraftTree
 from serving.types import FinishReason, GenerationRequest, ModelCard, SpeculationStats, TokenDelta
 
-# Committed tokens of a sequence that a drafter is sent with its next tree.
-USUALLY_FED = 8
 NON_FINITE = "the model produced logits that are not finite for this request"
 
 
@@ -305,7 +303,8 @@ class Engine:
         rounds = len(self._speculator.rounds)
         groups = self._overlap.groups(free, rounds, _load_of(decoding, 0), self._controller)
         for group in groups:
-            plan = self._controller.plan(_load_of(group, 0, self._overlap.alternating))
+            load = _load_of(group, 0, self._overlap.alternating)
+            plan = self._controller.plan(load._replace(missed_tokens=self._speculator.missed(group)))
             self._speculator.ask(((seq, self._scheduler.room(seq) - 1) for seq in group), plan)
         self._asking_s = time.perf_counter() - started
 
@@ -344,7 +343,7 @@ class Engine:
             accepted_per_position=speculation.accepted_per_position,
             drafter_failures=drafts.failures,
             calibration_error=asdict(self.stats.calibration) if self.stats.calibration else {},
-            phase_seconds=asdict(times),
+            phase_seconds=times.by_phase(),
             hidden_draft_s=hidden_draft_s,
             price=self._controller.price,
             committed_tokens=speculation.committed_tokens,
@@ -383,8 +382,8 @@ def _outcome(
         forward_s=forward_s,
         beside_s=times.total - forward_s - draft_s,
         draft_s=draft_s,
-        # What catching up after a prompt or a pause takes says nothing of the trees to come.
-        drafted=drafts.asked if drafts.fed <= USUALLY_FED * drafts.asked else 0,
+        drafted=drafts.asked,
+        fed=drafts.fed,
         hidden=drafts.hidden,
     )
 

@@ -93,6 +93,10 @@ class Speculator:
         asked = (each.asked.get(seq.seq_id) for each in self._rounds)
         return next((each.nodes for each in asked if each), 0)
 
+    def missed(self, sequences: Iterable[Sequence]) -> int:
+        """Committed tokens that drafters have not been sent, of sequences that want trees."""
+        return sum(_missing(seq) for seq in sequences if seq.request.params.num_speculative_tokens != 0)
+
     def is_drafting(self, seq: Sequence) -> bool:
         """Its trees are under way."""
         return any(seq.seq_id in each.asked for each in self._rounds)
@@ -202,8 +206,11 @@ def _together(plans: list[DraftPlan]) -> DraftPlan:
 
 def _asked(seq: Sequence, nodes: int) -> _Asked:
     own = seq.request.params.num_speculative_tokens
-    missing = len(seq.token_ids) - 1 - seq.num_drafted
-    return _Asked(seq, nodes if own is None else min(nodes, own), missing)
+    return _Asked(seq, nodes if own is None else min(nodes, own), _missing(seq))
+
+
+def _missing(seq: Sequence) -> int:
+    return len(seq.token_ids) - 1 - seq.num_drafted
 
 
 def _least_missing(wanted: list[_Asked], most: int) -> list[_Asked]:

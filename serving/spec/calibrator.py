@@ -60,6 +60,8 @@ class Calibrator:
         weights: float64, of every node, one tree after the other: 1 / (the share in which such a node is
         verified at all), 1 for nodes that always are; None: all of them.
         """
+        if not any(map(len, trees)):
+            return
         bounded = None if weights is None else np.minimum(weights, self.heaviest)
         seen = outcomes_of(trees, results, bounded)
         if not len(seen):

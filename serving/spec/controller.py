@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from serving.spec.alternation import Alternation
 from serving.spec.cost import Seconds, StepCost, StepLoad
-from serving.spec.forecast import AchievedShare, ExpectedValues, Forecast, Probing
+from serving.spec.forecast import AchievedShare, ExpectedValues, Forecast, Probing, Stretches
 from serving.spec.tree import DraftTree
 
 # Drafting goes on until plain decoding is surely faster, and begins again when it surely pays: what lies
@@ -23,12 +23,15 @@ PROMISING = 0.97
 LASTED = 32  # steps
 # Rows past the last node that the price looks at: where all are worth verifying, what would one more cost?
 BEYOND = 8
-# Plain steps that one forecast is for.
+# Plain steps that one forecast is for, and of which one is learned from: they are short and much alike.
 REFORECAST = 8
+LEARNED_FROM = 4
 # A probe drafts for a few: what it costs is lost where drafting does not pay.
 PROBED = 2
 # Of the price that the last step found, what the drafter is told: the next step's may be lower.
 HINTED = 0.5
+# Committed tokens of a sequence that a drafter is sent with its next tree, unless it has missed some.
+USUALLY_FED = 8
 
 
 class DraftPlan(NamedTuple):
@@ -75,7 +78,7 @@ class StepOutcome(NamedTuple):
 
     verified: rows of decoding sequences. committed: tokens. elapsed_s: since the step before, with the gap if
     there was work to do. forward_s: of the network and of choosing tokens; beside_s: of the rest without
-    drafting. draft_s: given to drafting for `drafted` sequences; 0 of them where it tells nothing.
+    drafting. draft_s: given to drafting for `drafted` sequences, of which drafters were sent `fed` tokens.
     hidden: they were drafted for while another step ran, so that draft_s is only what was left of it.
     """
 
@@ -87,7 +90,13 @@ class StepOutcome(NamedTuple):
     beside_s: float
     draft_s: float
     drafted: int
+    fed: int = 0
     hidden: bool = False
+
+    @property
+    def caught_up(self) -> bool:
+        """What that takes after a prompt or a pause says nothing of the trees to come."""
+        return self.fed > USUALLY_FED * self.drafted
 
 
 class Controller(Protocol):
@@ -158,14 +167,14 @@ class ScheduledController:
 class AutoController:
     """m by what a verified token is worth and what it costs at this moment.
 
-    Let rho be the tokens committed per second of all time, drafting, prefill and gaps included. A step that
-    verifies the M most valuable nodes commits `sequences + the sum of their V` tokens, and takes T(M) seconds
-    in which the engine otherwise commits rho * T(M): the M with the largest difference is the best in the
-    long run. The ratio within one step is not: beside a prompt chunk every node would look cheap, just when
-    rows are dear.
+    Let rho be the tokens committed per second of decoding, drafting and gaps included. A step that verifies
+    the M most valuable nodes commits `sequences + the sum of their V` tokens, and takes T(M) seconds in which
+    the engine otherwise commits rho * T(M): the M with the largest difference is the best in the long run.
+    The ratio within one step is not: beside a prompt chunk every node would look cheap, just when rows are
+    dear. Nor does the time of prompts belong in rho: a prompt comes once per answer, however fast that is.
 
-    rho is the rate that the cost model promises at this load, times the share of it that was achieved lately.
-    It follows a change of load at once, and prefill and gaps still count.
+    rho is the rate that the cost model promises at this load, times the share of it that was achieved lately,
+    so that it follows a change of load at once.
     """
 
     def __init__(self, cost: StepCost, max_nodes: int, explore: float = 0.01, seed: int = 0) -> None:
@@ -175,12 +184,14 @@ class AutoController:
         self._values = ExpectedValues(max_nodes)
         self._achieved = AchievedShare()
         self._probing = Probing()
+        self._half_probed = False
         self._alternation = Alternation()
         self._drafting = True
-        self._drafted_steps = 0
+        self._stretches = Stretches()
         self._plan = NO_DRAFTS
         self._forecasts: dict[tuple[int, bool], Forecast] = {}
         self._forecast_age = 0
+        self._plain_steps = 0
         self._random = np.random.default_rng(seed)
 
     def plan(self, load: StepLoad) -> DraftPlan:
@@ -206,13 +217,24 @@ class AutoController:
         return self._with_exploration(chosen, values, load, seconds)
 
     def observe(self, outcome: StepOutcome) -> None:
+        if not outcome.drafted and not outcome.load.prefill_tokens:
+            self._plain_steps += 1
+            if self._plain_steps % LEARNED_FROM:
+                return
         self._cost.observe(outcome.load, outcome.verified, outcome.forward_s, outcome.beside_s)
-        if outcome.drafted and not outcome.hidden:
+        if outcome.drafted:
+            self._observe_drafting(outcome)
+        if not outcome.load.prefill_tokens:
+            promised = self._forecast(outcome.load).best * outcome.elapsed_s
+            self._achieved.observe(outcome.committed, promised)
+
+    def _observe_drafting(self, outcome: StepOutcome) -> None:
+        if outcome.caught_up and not outcome.hidden:
+            self._cost.observe_catching_up(outcome.drafted, outcome.fed, outcome.draft_s)
+        elif not outcome.caught_up and not outcome.hidden:
             self._cost.observe_drafting(outcome.drafted, outcome.draft_s)
-        elif outcome.drafted and outcome.load.overlapped:
+        elif not outcome.caught_up and outcome.load.overlapped:
             self._cost.observe_waiting(outcome.drafted, outcome.draft_s)
-        promised = self._forecast(outcome.load).best * outcome.elapsed_s
-        self._achieved.observe(outcome.committed, promised)
 
     def halves(self, load: StepLoad) -> bool:
         if load.sequences < 2 or not self._drafting:
@@ -232,24 +254,46 @@ class AutoController:
 
     def _nothing_drafted(self, load: StepLoad) -> Choice:
         nothing = (0,) * load.sequences
-        seconds = self._step_s(load, load.sequences)
+        if load.prefill_tokens:
+            seconds = self._step_s(load, load.sequences)
+        else:
+            seconds = load.sequences / self._forecast(load).plain
         return Choice(nothing, nothing, float(load.sequences), seconds)
 
     def _planned(self, load: StepLoad) -> DraftPlan:
         self._forecast_age += 1
         forecast = self._forecast(load)
-        wanted = KEEPS_DRAFTING if self._drafting else RESUMES_DRAFTING
         # A half is never decoded plainly for speed: that would be done with the whole.
-        self._drafting = load.overlapped or forecast.drafted > wanted * forecast.plain
+        self._drafting = load.overlapped or self._pays(load, forecast)
         if self._drafting:
-            self._drafted_steps += 1
-            if self._drafted_steps == LASTED:
+            self._stretches.drafted()
+            if self._stretches.steps == LASTED:
                 self._probing.restart()
+            self._probing.postpone()
+            self._half_probed = False
             return DraftPlan(self._asked(forecast.nodes), load.sequences, HINTED * self.price)
-        self._drafted_steps = 0
-        if self._probing.due(promising=forecast.drafted > PROMISING * forecast.plain):
-            return DraftPlan(self._max_nodes, min(PROBED, load.sequences), 0.0)
-        return NO_DRAFTS
+        self._stretches.ended()
+        return self._probe(load, forecast)
+
+    def _probe(self, load: StepLoad, forecast: Forecast) -> DraftPlan:
+        """Two steps: in the first, the drafter is mostly told what it has missed; the second shows what trees
+        take. Otherwise drafting that was slow once would be thought so for ever."""
+        promising = forecast.drafted > PROMISING * forecast.plain
+        if not self._half_probed and not self._probing.due(promising=promising):
+            return NO_DRAFTS
+        self._half_probed = not self._half_probed
+        return DraftPlan(self._max_nodes, min(PROBED, load.sequences), 0.0)
+
+    def _pays(self, load: StepLoad, forecast: Forecast) -> bool:
+        """Whether to draft on, or to begin, what drafters have missed being told first."""
+        wanted = KEEPS_DRAFTING if self._drafting else RESUMES_DRAFTING
+        if forecast.drafted <= wanted * forecast.plain:
+            return False
+        if load.missed_tokens <= USUALLY_FED * load.sequences:
+            return True
+        stretch_s = self._stretches.expected * forecast.drafted_s
+        told_s = self._cost.catch_up_s(load.missed_tokens)
+        return forecast.drafted * stretch_s > wanted * forecast.plain * (stretch_s + told_s)
 
     def _asked(self, nodes: int) -> int:
         """Room for trees that turn out better than most."""

@@ -15,17 +15,23 @@ from serving.spec.medians import MedianTable
 Seconds = NDArray[np.float64]
 
 
+# Observations that a median of drafting is of: while it does not seem to pay, it is rarely seen.
+FEW = 5
+
+
 class StepLoad(NamedTuple):
     """What a step has to do whatever is drafted.
 
     sequences: that decode. prefill_tokens: prompt rows beside them. kv_tokens: sum of the decoding sequences'
     contexts. overlapped: others' trees are drafted while its forward runs, which may have to share cores.
+    missed_tokens: of these contexts, those that drafters have not been sent.
     """
 
     sequences: int
     prefill_tokens: int = 0
     kv_tokens: int = 0
     overlapped: bool = False
+    missed_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +85,9 @@ class StepCost:
         # as alone.
         self._corrections = {(prefill, False): _Correction() for prefill in (False, True)}
         self._beside = MedianTable(0.0)
-        self._drafting = MedianTable(0.0)
+        self._drafting = MedianTable(0.0, FEW, together=True)
         self._waiting: MedianTable | None = None
+        self._catching_up = MedianTable(0.0, FEW)
 
     def step_s(self, load: StepLoad, verified: ArrayLike) -> Seconds:
         """Seconds of a step, drafting excluded, for each number of verified rows; never falling as it rises.
@@ -102,6 +109,11 @@ class StepCost:
             return np.broadcast_to(self._waiting(sequences), np.shape(busy_s))
         return np.maximum(self.draft_s(sequences) - np.asarray(busy_s, np.float64), 0.0)
 
+    def catch_up_s(self, tokens: int) -> float:
+        """Seconds, once and beside those of drafting, that a drafter needs for so many tokens that it has
+        missed; 0 until it had to."""
+        return float(self._catching_up(tokens))
+
     def observe(self, load: StepLoad, verified: int, forward_s: float, beside_s: float) -> None:
         """A step was run. beside_s: all of it but its forward and drafting."""
         predicted = float(self._profile.seconds(load, verified))
@@ -118,6 +130,10 @@ class StepCost:
         """The same of a step whose trees were drafted during another one."""
         self._waiting = self._waiting or MedianTable(0.0)
         self._waiting.observe(sequences, seconds)
+
+    def observe_catching_up(self, sequences: int, tokens: int, seconds: float) -> None:
+        """A step gave so long to trees of so many sequences, of whose tokens the drafter had missed many."""
+        self._catching_up.observe(tokens, max(seconds - self.draft_s(sequences), 0.0))
 
     def _correction(self, load: StepLoad) -> _Correction:
         return self._corrections.get(_kind(load)) or self._corrections[load.prefill_tokens > 0, False]

@@ -17,11 +17,13 @@ PROBE_WEIGHT = 1 / 3
 
 
 class Forecast(NamedTuple):
-    """Tokens per second. plain: without drafts; drafted: with the best m, `nodes` of each sequence."""
+    """Tokens per second. plain: without drafts; drafted: with the best m, `nodes` of each sequence, in steps
+    of `drafted_s` seconds."""
 
     plain: float
     drafted: float
     nodes: int
+    drafted_s: float
 
     @property
     def best(self) -> float:
@@ -54,9 +56,10 @@ class ExpectedValues:
         seconds = cost.step_s(load, n * (1 + counts))
         tokens = n * (1 + np.concatenate(([0.0], np.cumsum(self._means))))
         waited = cost.waiting_s(n, seconds[1:]) if load.overlapped else cost.draft_s(n)
-        drafted = tokens[1:] / (seconds[1:] + waited)
+        drafted_s = seconds[1:] + waited
+        drafted = tokens[1:] / drafted_s
         best = int(np.argmax(drafted))
-        return Forecast(n / float(seconds[0]), float(drafted[best]), best + 1)
+        return Forecast(n / float(seconds[0]), float(drafted[best]), best + 1, float(drafted_s[best]))
 
 
 class AchievedShare:
@@ -94,6 +97,10 @@ class Probing:
         """It pays."""
         self._pause = self._left = self.FIRST
 
+    def postpone(self) -> None:
+        """There are trees to learn from anyway: the pause begins anew."""
+        self._left = self._pause
+
     def due(self, *, promising: bool) -> bool:
         """Called once in every other step. promising: the last probe was, so the next may come soon."""
         self._left -= 1
@@ -103,3 +110,27 @@ class Probing:
         self._pause = min(2 * self._pause, self._last)
         self._left = self._pause
         return True
+
+
+class Stretches:
+    """How long drafting goes on once it has begun, which is what catching up has to pay for itself in."""
+
+    USUAL, MOST = 32.0, 256  # steps
+    WEIGHT = 1 / 4
+
+    def __init__(self) -> None:
+        self._mean, self.steps = self.USUAL, 0
+
+    @property
+    def expected(self) -> float:
+        """Steps. What has gone on for long will do so."""
+        return max(self._mean, float(self.steps))
+
+    def drafted(self) -> None:
+        self.steps += 1
+
+    def ended(self) -> None:
+        """A step without drafts; what did not begin does not end."""
+        if self.steps:
+            self._mean += self.WEIGHT * (min(self.steps, self.MOST) - self._mean)
+            self.steps = 0

@@ -45,6 +45,8 @@ class DraftTree:
         assert self.raw.dtype == np.float32
         assert self.origins.dtype == np.uint8
         assert self.parents.shape == self.log_confidence.shape == self.raw.shape == self.origins.shape == (n,)
+        if not n:
+            return
         assert all(-np.inf < c <= 0.0 for c in self.log_confidence.tolist()), "a confidence is not in (0, 1]"
         assert (self.raw <= 0.0).all(), "a raw confidence is above 1, or none"
         assert all(ROOT <= parent < i for i, parent in enumerate(self.parents.tolist()))
@@ -54,7 +56,8 @@ class DraftTree:
 
     @classmethod
     def empty(cls, seq_id: int, base_len: int) -> DraftTree:
-        return cls.build(seq_id, base_len, (), (), ())
+        """No node: what plain decoding has of every sequence in every step, so it costs next to nothing."""
+        return cls(seq_id, base_len, _NO_TOKENS, _NO_TOKENS, _NO_LOGS, _NO_LOGS, _NO_ORIGINS)
 
     @classmethod
     def build(
@@ -154,6 +157,11 @@ class DraftTree:
             self.raw[order],
             self.origins[order],
         )
+
+
+_NO_TOKENS = np.empty(0, np.int32)
+_NO_LOGS = np.empty(0, np.float32)
+_NO_ORIGINS = np.empty(0, np.uint8)
 
 
 def _depths(parents: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -138,13 +138,15 @@ class World:
     )
     confidence: float = 0.7
     draft_s: float = 0.002
+    told_s: float = 0.0  # for each token that the drafter has missed
+    missed: int = 0
     drafter_lives: bool = True
     machine: ForwardProfile = ROOFLINE
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
 
-    def step(self, sequences: int) -> tuple[DraftPlan, Choice]:
-        load = StepLoad(sequences, kv_tokens=100 * sequences)
-        plan = self.controller.plan(load)
+    def step(self, sequences: int, prefill: int = 0) -> tuple[DraftPlan, Choice]:
+        load = StepLoad(sequences, prefill, kv_tokens=100 * sequences)
+        plan = self.controller.plan(load._replace(missed_tokens=self.missed))
         drafted = plan.sequences if plan.nodes and self.drafter_lives else 0
         depth = min(plan.nodes, 8)
         trees = [chain(self.confidence, depth if i < drafted else 0, i) for i in range(sequences)]
@@ -152,10 +154,12 @@ class World:
         verified = sequences + sum(choice.sizes)
         committed = sequences + sum(self._accepted(size) for size in choice.sizes)
         forward_s = float(self.machine.seconds(load, verified)) * float(self.rng.normal(1.0, 0.05))
-        draft_s = self.draft_s * (1 + drafted / 16) if plan.sequences else 0.0
+        draft_s = self.draft_s * (1 + drafted / 16) + self.told_s * self.missed if plan.sequences else 0.0
+        fed = self.missed if plan.sequences else 0
+        self.missed += committed - fed
         elapsed = forward_s + draft_s
         self.controller.observe(
-            StepOutcome(load, verified, committed, elapsed, forward_s, 0.0, draft_s, plan.sequences)
+            StepOutcome(load, verified, committed, elapsed, forward_s, 0.0, draft_s, plan.sequences, fed)
         )
         return plan, choice
 
@@ -196,6 +200,42 @@ def test_hard_traffic_turns_drafting_off_and_easy_traffic_turns_it_on_again() ->
     assert np.mean(world.run(4, 60)[20:]) < 0.3
     world.confidence = 0.9
     assert np.mean(world.run(4, 200)[-20:]) > 1
+
+
+def test_prompts_that_come_by_do_not_make_a_token_worth_more() -> None:
+    """They take their time once per answer, whatever m is."""
+    alone = World()
+    mixed = World()
+    for _ in range(200):
+        alone.step(4)
+        mixed.step(4)
+        mixed.step(4, prefill=400)
+    assert np.mean(mixed.run(4, 60)) == pytest.approx(np.mean(alone.run(4, 60)), rel=0.1)
+
+
+def test_drafting_is_not_begun_for_stretches_too_short_to_pay_for_what_the_drafter_missed() -> None:
+    """Load that falls for a moment, again and again: telling the drafter of 250 tokens takes 50 ms."""
+
+    def drafted(told_s: float) -> int:
+        world = World(told_s=told_s)
+        plans = []
+        for _ in range(30):
+            world.missed = 250  # others' answers
+            plans += [world.step(8)[0] for _ in range(4)]
+            world.run(64, 12)
+        return sum(plan.sequences == 8 for plan in plans[60:])
+
+    assert drafted(told_s=0.0) > 40
+    assert drafted(told_s=0.0002) < 15
+
+
+def test_drafting_that_was_slow_for_a_while_is_found_to_be_fast_again() -> None:
+    world = World(told_s=0.0001)
+    world.run(4, 40)
+    world.draft_s = 0.1  # a busy neighbour
+    world.run(4, 200)
+    world.draft_s = 0.002
+    assert np.mean(world.run(4, 2000)[-20:]) > 1
 
 
 def test_a_drafter_that_is_gone_is_asked_ever_more_rarely_and_found_again() -> None:

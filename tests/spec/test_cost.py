@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.spec.cost import ForwardProfile, StepCost, StepLoad
+from serving.spec.cost import FEW, ForwardProfile, StepCost, StepLoad
 from serving.spec.medians import MedianTable
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)
@@ -97,6 +97,26 @@ def test_drafting_costs_nothing_until_it_was_measured_and_grows_with_sequences()
     cost.observe_drafting(1, 0.002)
     cost.observe_drafting(16, 0.010)
     assert 0.002 == cost.draft_s(1) < cost.draft_s(8) < cost.draft_s(16) == cost.draft_s(64) == 0.010
+
+
+def test_drafting_for_a_few_shows_that_it_is_fast_again_for_all() -> None:
+    cost = StepCost(PROFILE)
+    for slower in (1.0, 50.0):
+        for _ in range(FEW):
+            cost.observe_drafting(2, 0.002 * slower)
+            cost.observe_drafting(16, 0.010 * slower)
+    assert cost.draft_s(16) == pytest.approx(0.5)
+    for _ in range(FEW):
+        cost.observe_drafting(2, 0.002)
+    assert cost.draft_s(16) == pytest.approx(0.010)
+
+
+def test_catching_up_is_what_it_takes_beside_drafting() -> None:
+    cost = StepCost(PROFILE)
+    assert cost.catch_up_s(300) == 0.0
+    cost.observe_drafting(1, 0.002)
+    cost.observe_catching_up(1, 300, 0.012)
+    assert cost.catch_up_s(300) == pytest.approx(0.010)
 
 
 def test_medians_forget_what_is_older_than_their_window() -> None:
