@@ -42,6 +42,7 @@ from serving.replicas.feature_wire import OBJECT_STORE, Array, Carrier
 logger = logging.getLogger(__name__)
 
 NAME = "CANOPY_GLOO"
+PATH = "rdt"  # as metrics name it
 # A verifier waits for a drafter's next wish for as long as nobody asks for anything.
 FOREVER = timedelta(days=365)
 # For a tensor to come.
@@ -151,18 +152,21 @@ class DirectCarrier(Carrier):
     """Goes over to the object store when it fails once."""
 
     def __init__(self) -> None:
-        self.path = "rdt"
+        self.path = PATH
 
     def put(self, array: Array) -> ray.ObjectRef[Array]:
-        if self.path != "rdt":
+        if self.path != PATH:
             return OBJECT_STORE.put(array)
         return ray.put(torch.from_numpy(array), _tensor_transport=NAME)  # type: ignore[arg-type]
 
-    def give_up(self, error: Exception) -> None:
-        if self.path == "rdt":
+    def give_up(self, path: str, error: Exception) -> bool:
+        if path != PATH:
+            return False
+        if self.path == PATH:
             reason = str(error).strip().rpartition("\n")[2]
             logger.warning("direct transport to a drafter failed, its features go through Ray: %s", reason)
             self.path = OBJECT_STORE.path
+        return True
 
 
 class DirectTransport:
@@ -182,7 +186,7 @@ class DirectTransport:
             try:
                 self._meet(worker, name)
             except Exception as error:  # of torch, gloo or Ray, which is alpha here
-                self._carriers[name].give_up(error)
+                self._carriers[name].give_up(PATH, error)
         return self._carriers[name]
 
     def _meet(self, worker: ActorHandle[Any], name: str) -> None:

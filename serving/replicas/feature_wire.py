@@ -25,8 +25,8 @@ class Carrier(Protocol):
         """Makes the array fetchable by the worker that the reference is an argument for."""
         ...
 
-    def give_up(self, error: Exception) -> None:
-        """A worker could not fetch what was put."""
+    def give_up(self, path: str, error: Exception) -> bool:
+        """A message failed whose features took `path`. Whether they can take another one from now on."""
         ...
 
 
@@ -36,8 +36,8 @@ class _ObjectStore(Carrier):
     def put(self, array: Array) -> ray.ObjectRef[Array]:
         return ray.put(array)
 
-    def give_up(self, error: Exception) -> None:
-        raise AssertionError("there is no other way")
+    def give_up(self, path: str, error: Exception) -> bool:
+        return False
 
 
 OBJECT_STORE = _ObjectStore()

@@ -166,8 +166,7 @@ class PoolChannel:
             )
         except Exception as error:  # the object store is full, or what the experimental transport raises
             logger.warning("nothing can be sent to a drafter of %d sequences: %s", len(keys), error)
-            if worker.leased.carrier.path == "rdt":
-                worker.leased.carrier.give_up(error)
+            worker.leased.carrier.give_up(worker.leased.carrier.path, error)
             round_.unknown.extend(keys)
             return
         long = any(len(extend.token_ids) > USUALLY_FED for extend in part.extends)
@@ -204,9 +203,8 @@ class PoolChannel:
         try:
             return ray.get(sent.answer)
         except RayError as error:
-            if sent.path == "rdt" and not isinstance(error, RayActorError):
-                sent.worker.leased.carrier.give_up(error)
-            else:
+            alive = not isinstance(error, RayActorError)
+            if not (alive and sent.worker.leased.carrier.give_up(sent.path, error)):
                 self._drop(sent.worker, error)
             return None
 
