@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import tokenizers
@@ -123,7 +124,7 @@ class ScriptedVerifier:
                     await asyncio.sleep(event)
                 elif isinstance(event, Exception):
                     finished = True
-                    raise event
+                    raise copy(event)  # of which this frame does not know
                 else:
                     finished = event.finish_reason is not None
                     yield event

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 
 from serving.types import TokenDelta
 
@@ -32,7 +33,7 @@ class DeltaStream:
         delta, self._pending = self._pending, None
         if delta is None:
             assert self._error is not None
-            raise self._error
+            raise copy(self._error)  # whose frames refer to this stream
         if self._error is None:
             self._news.clear()
         return delta

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from copy import copy
 from typing import Any, TypeVar, cast
 
 import ray
@@ -39,7 +40,7 @@ async def unwrapped(answer: Any) -> Any:
     try:
         return await answer
     except RayTaskError as error:
-        raise error.cause from None
+        raise copy(error.cause) from None  # itself, it would be in a cycle with the error around it
 
 
 def verifier_bundle(config: ServeConfig) -> dict[str, float]:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from contextvars import Context
+from copy import copy
 from typing import Any, cast
 
 from fastapi import FastAPI
@@ -74,12 +75,16 @@ class VerifierPool:
 
 @contextmanager
 def _callers_errors() -> Generator[None, None, None]:
-    """Ray's exceptions as CanopyErrors; the verifier's own come out of their wrapping."""
+    """Ray's exceptions as CanopyErrors; the verifier's own come out of their wrapping.
+
+    As copies: raised itself, the cause would have the error around it as its context. Such a cycle keeps the
+    frames of the call, and what they refer to in Ray, until some day the garbage is collected.
+    """
     try:
         yield
     except RayTaskError as error:
         if isinstance(error.cause, CanopyError):
-            raise error.cause from None
+            raise copy(error.cause) from None
         if isinstance(error.cause, _LOST):
             raise _lost() from error
         raise

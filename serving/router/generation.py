@@ -62,11 +62,9 @@ class Generation:
         running = len(tasks)
         try:
             while running:
-                arrival = await arrivals.get()
-                if isinstance(arrival, Exception):
-                    raise arrival
-                running -= arrival.finish_reason is not None
-                yield arrival
+                piece = _raised(await arrivals.get())
+                running -= piece.finish_reason is not None
+                yield piece
         finally:
             for task in tasks:
                 task.cancel()
@@ -112,3 +110,13 @@ class Generation:
         self._metrics.first_token(seconds)
         if self.seconds_to_first_token is None:
             self.seconds_to_first_token = seconds
+
+
+def _raised(arrival: Piece | Exception) -> Piece:
+    """The piece. Raises what came in its place."""
+    if not isinstance(arrival, Exception):
+        return arrival
+    try:
+        raise arrival
+    finally:
+        del arrival  # this frame is one of its own now

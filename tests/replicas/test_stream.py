@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+import frames
 import pytest
 
 from serving.errors import GenerationError
@@ -61,3 +62,12 @@ async def test_what_comes_after_a_failure_does_not_put_it_off() -> None:
     stream.put(TokenDelta("a", (1,)))
     with pytest.raises(GenerationError, match="going"):
         await stream.take()
+
+
+async def test_a_stream_that_failed_is_forgotten() -> None:
+    async def call(held: frames.Held) -> None:
+        stream = DeltaStream()
+        stream.fail(GenerationError("lost"))
+        await stream.take()
+
+    assert not await frames.are_left_by(call)

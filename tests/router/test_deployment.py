@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import frames
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
@@ -9,6 +10,7 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from serving.errors import (
     CanopyError,
     ContextLengthError,
+    MigratedError,
     OverloadedError,
     UnavailableError,
     VerifierLostError,
@@ -48,6 +50,17 @@ def test_losses_and_full_queues(error: Exception, expected: type[CanopyError]) -
 
 def test_a_bug_stays_a_bug() -> None:
     assert not isinstance(translated(wrapped(KeyError("x"))), CanopyError)
+
+
+@pytest.mark.parametrize("cause", [MigratedError, ActorDiedError, KeyError])
+async def test_a_failed_call_is_forgotten(cause: type[Exception]) -> None:
+    """Its frames hold references to objects of a verifier, which an idle router would keep."""
+
+    async def call(held: frames.Held) -> None:
+        with _callers_errors():
+            raise wrapped(cause())
+
+    assert not await frames.are_left_by(call)
 
 
 def test_it_is_a_deployment() -> None:

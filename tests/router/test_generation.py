@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from time import perf_counter
 
+import frames
 import pytest
 from http_harness import CARD, Event, ScriptedVerifier, says
 
@@ -81,6 +82,17 @@ async def test_one_failure_ends_all() -> None:
         async for _ in generation(verifier, 3).pieces():
             pass
     assert sorted(verifier.aborted) == ["r-0", "r-2"]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+async def test_a_failed_request_is_forgotten(n: int) -> None:
+    verifier = ScriptedVerifier(script=lambda _: [GenerationError("lost")])
+
+    async def call(held: frames.Held) -> None:
+        async for _ in generation(verifier, n).pieces():
+            pass
+
+    assert not await frames.are_left_by(call)
 
 
 async def test_a_slow_consumer_holds_the_streams_back() -> None:
