@@ -15,8 +15,8 @@ from serving.config import ServeConfig
 from serving.drafting.base import DraftChannel
 from serving.drafting.messages import Close, Open, Proposal, Propose
 from serving.metrics import WireMetrics
-from serving.replicas.feature_wire import OBJECT_STORE, FeatureWire
-from serving.replicas.leases import Leased, lease_from
+from serving.replicas.feature_wire import FeatureWire
+from serving.replicas.leases import Leased, by_object_store, lease_from
 from serving.replicas.pool_channel import PoolChannel
 
 
@@ -61,13 +61,13 @@ class Pool:
 
     def channel(self, name: str) -> TimedChannel:
         sent = WireMetrics(name)
-        lease = lease_from(self._handle, name, lambda worker: OBJECT_STORE)
+        lease = lease_from(self._handle, name, by_object_store)
         channel = PoolChannel(lease, self._config.speculation.deadline_s, FeatureWire(sent))
         return TimedChannel(channel, sent)
 
     def lease_s(self, times: int = 20) -> float:
         """What a renewal takes, at the median. It is made every few seconds in a thread beside the steps."""
-        lease, taken = lease_from(self._handle, "clock", lambda worker: OBJECT_STORE), []
+        lease, taken = lease_from(self._handle, "clock", by_object_store), []
         for _ in range(times):
             started = perf_counter()
             leased: list[Leased] = list(lease({}))

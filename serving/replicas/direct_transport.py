@@ -5,8 +5,12 @@ transfer fails it kills both ends: one dead drafter would take every verifier al
 of ours, by Ray's public (alpha) interface for them: every verifier and drafter have a gloo group for
 themselves, which ends with either of them and harms nobody else.
 
-    verifier   ray.put(features)          recv number      send bytes
-    drafter                 __ray_recv__: send number      recv bytes
+    verifier   ray.put(features)          recv number      send bytes      send sign
+    drafter                 __ray_recv__: send number      recv bytes      recv sign
+
+A pair ends with the verifier's lease. On both sides a thread waits for the other's next word, so both hear at
+once when the connection is closed, by whatever killed a process; where a machine is gone without a word, the
+drafter misses the signs that come with every renewal, and the verifier's lease of such a drafter ends.
 """
 
 from __future__ import annotations
@@ -14,8 +18,10 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, cast
@@ -38,6 +44,7 @@ from torch.distributed import (  # type: ignore[attr-defined]  # documented, but
 )
 
 from serving.replicas.feature_wire import OBJECT_STORE, Array, Carrier
+from serving.replicas.lease_book import LEASE_S
 
 logger = logging.getLogger(__name__)
 
@@ -49,15 +56,18 @@ FOREVER = timedelta(days=365)
 PATIENCE = timedelta(seconds=5)
 # For a pair to meet, which is done once, beside the step loop.
 MEETING = timedelta(seconds=20)
+AT_ONCE = timedelta(milliseconds=1)
 VERIFIER, DRAFTER = 0, 1  # ranks of a pair
+TENSORS, SIGNS, CLOSING = range(3)  # tags
 
 
 class Meeting(NamedTuple):
-    """Where a drafter finds its verifier, and the pair's name there."""
+    """Where a drafter finds its verifier, the pair's name there, and how long it waits for a sign of it."""
 
     host: str
     port: int
     pair: str
+    patience_s: float
 
 
 @dataclass
@@ -124,12 +134,14 @@ class GlooPairs(TensorTransportManager):
     ) -> list[Tensor]:
         assert isinstance(tensor_transport_metadata, Described)
         assert isinstance(communicator_metadata, Between)
-        group = _HERE.joined[communicator_metadata.pair]
+        group = _HERE.joined.get(communicator_metadata.pair)
+        if group is None:
+            raise RuntimeError("the verifier's direct transport has ended")
         described: Any = tensor_transport_metadata.tensor_meta
         tensors = target_buffers or [torch.empty(shape, dtype=dtype) for shape, dtype in described]
-        group.send([torch.tensor([tensor_transport_metadata.number])], VERIFIER, 0).wait(PATIENCE)
+        group.send([torch.tensor([tensor_transport_metadata.number])], VERIFIER, TENSORS).wait(PATIENCE)
         for tensor in tensors:
-            group.recv([_bytes(tensor)], VERIFIER, 0).wait(PATIENCE)
+            group.recv([_bytes(tensor)], VERIFIER, TENSORS).wait(PATIENCE)
         return tensors
 
     def send_multiple_tensors(self, *_: Any) -> None:
@@ -143,9 +155,22 @@ class GlooPairs(TensorTransportManager):
 
 
 def join(meeting: Meeting) -> None:
-    """The drafter's side of `DirectTransport.carrier`. Raises RuntimeError when they do not meet."""
+    """The drafter's side of `DirectTransport.carriers`. Raises RuntimeError when they do not meet."""
     store = TCPStore(meeting.host, meeting.port, is_master=False, timeout=MEETING)
-    _HERE.joined[meeting.pair] = _group(store, meeting.pair, DRAFTER)
+    group = _HERE.joined[meeting.pair] = _group(store, meeting.pair, DRAFTER)
+    _in_thread(_listen, group, meeting)
+
+
+def _listen(group: ProcessGroup, meeting: Meeting) -> None:
+    """Keep the pair until its verifier is gone, or has not renewed its lease."""
+    sign = torch.zeros(1)
+    try:
+        while True:
+            group.recv([sign], VERIFIER, SIGNS).wait(timedelta(seconds=meeting.patience_s))
+    except Exception as error:
+        _tell("verifier", error)
+    finally:
+        _HERE.joined.pop(meeting.pair, None)
 
 
 class DirectCarrier(Carrier):
@@ -163,53 +188,116 @@ class DirectCarrier(Carrier):
         if path != PATH:
             return False
         if self.path == PATH:
-            reason = str(error).strip().rpartition("\n")[2]
-            logger.warning("direct transport to a drafter failed, its features go through Ray: %s", reason)
-            self.path = OBJECT_STORE.path
+            logger.warning(
+                "direct transport to a drafter failed, its features go through Ray: %s", _why(error)
+            )
+            self.end()
         return True
+
+    def end(self) -> None:
+        """What is put from now on takes the object store."""
+        self.path = OBJECT_STORE.path
+
+
+@dataclass(slots=True)
+class _Way:
+    """From this verifier to one drafter. until: the lease ends (`time.monotonic`). group: None before they
+    have met, and from when one of them is gone."""
+
+    until: float = 0.0
+    carrier: DirectCarrier = field(default_factory=DirectCarrier)
+    group: ProcessGroup | None = None
+
+    def meet(self, worker: ActorHandle[Any], meeting: Meeting, store: TCPStore) -> None:
+        """Blocks. Whatever torch, gloo or Ray raise, which is alpha here, the carrier does without them."""
+        try:
+            joined: ray.ObjectRef[None] = worker.join.remote(meeting)
+            self.group = _group(store, meeting.pair, VERIFIER)
+            ray.get(joined, timeout=MEETING.total_seconds())
+            _HERE.pair_of[worker._actor_id.hex()] = meeting.pair
+            _in_thread(_serve, self, self.group)
+            probe = ray.put(torch.zeros(1), _tensor_transport=NAME)
+            ray.get(worker.ping.remote(probe), timeout=MEETING.total_seconds())
+        except Exception as error:
+            self.carrier.give_up(PATH, error)
+            self.close()
+
+    def renew(self) -> None:
+        """Let the drafter know that it is still leased; where that cannot be, gloo closes the pair."""
+        group = self.group
+        if self.carrier.path != PATH:  # nobody will need it
+            self.close()
+        elif group is not None:
+            with suppress(RuntimeError):
+                group.send([torch.ones(1)], DRAFTER, SIGNS).wait(PATIENCE)
+
+    def close(self) -> None:
+        """A wait whose time is over makes gloo close the connection, which ends all other waits for it."""
+        group, self.group = self.group, None
+        if group is not None:
+            with suppress(RuntimeError):
+                group.recv([torch.zeros(1)], DRAFTER, CLOSING).wait(AT_ONCE)
 
 
 class DirectTransport:
     """A verifier's pairs with its drafters."""
 
-    def __init__(self) -> None:
+    def __init__(self, lease_s: float = LEASE_S) -> None:
+        """lease_s: without a renewal, until a pair ends."""
         register_tensor_transport(NAME, ["cpu"], GlooPairs, torch.Tensor)
         self._host = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
         self._store = TCPStore(self._host, 0, is_master=True, wait_for_workers=False)
-        self._carriers: dict[str, DirectCarrier] = {}
+        self._lease_s = lease_s
+        self._ways: dict[str, _Way] = {}
 
-    def carrier(self, worker: ActorHandle[Any]) -> DirectCarrier:
-        """To this drafter; the same for it ever after. Blocks while they meet for the first time."""
-        name = worker._actor_id.hex()
-        if name not in self._carriers:
-            self._carriers[name] = DirectCarrier()
-            try:
-                self._meet(worker, name)
-            except Exception as error:  # of torch, gloo or Ray, which is alpha here
-                self._carriers[name].give_up(PATH, error)
-        return self._carriers[name]
+    def carriers(self, workers: Sequence[ActorHandle[Any]]) -> list[Carrier]:
+        """To the drafters that are leased now, the same for each as long as it is. Blocks while they meet for
+        the first time. Those whose lease has ended are forgotten."""
+        self._forget_ended()
+        return [self._renewed(worker).carrier for worker in workers]
 
-    def _meet(self, worker: ActorHandle[Any], name: str) -> None:
-        pair = uuid.uuid4().hex
-        joined: ray.ObjectRef[None] = worker.join.remote(Meeting(self._host, self._store.port, pair))
-        group = _group(self._store, pair, VERIFIER)
-        ray.get(joined, timeout=MEETING.total_seconds())
-        _HERE.pair_of[name] = pair
-        threading.Thread(target=_serve, args=(group,), name="direct-transport", daemon=True).start()
-        probe = ray.put(torch.zeros(1), _tensor_transport=NAME)
-        ray.get(worker.ping.remote(probe), timeout=MEETING.total_seconds())
+    def _forget_ended(self) -> None:
+        now = time.monotonic()
+        for drafter in [drafter for drafter, way in self._ways.items() if way.until < now]:
+            self._ways.pop(drafter).close()
+            _HERE.pair_of.pop(drafter, None)
+
+    def _renewed(self, worker: ActorHandle[Any]) -> _Way:
+        way = self._ways.setdefault(worker._actor_id.hex(), _Way())
+        if way.until:
+            way.renew()
+        else:
+            pair = uuid.uuid4().hex
+            way.meet(worker, Meeting(self._host, self._store.port, pair, 3 * self._lease_s), self._store)
+        way.until = time.monotonic() + self._lease_s
+        return way
 
 
-def _serve(group: ProcessGroup) -> None:
-    """Send what the drafter asks for, until it is gone."""
+def _serve(way: _Way, group: ProcessGroup) -> None:
+    """Send what the drafter asks for, until it is gone or asks for what is not there any more."""
     wanted = torch.zeros(1, dtype=torch.int64)
     try:
         while True:
-            group.recv([wanted], DRAFTER, 0).wait(FOREVER)
+            group.recv([wanted], DRAFTER, TENSORS).wait(FOREVER)
             for tensor in _HERE.outgoing[int(wanted)]:
-                group.send([_bytes(tensor)], DRAFTER, 0).wait(PATIENCE)
-    except RuntimeError as error:  # gloo's for a closed connection
-        logger.info("a drafter's direct transport has ended: %s", error)
+                group.send([_bytes(tensor)], DRAFTER, TENSORS).wait(PATIENCE)
+    except Exception as error:
+        _tell("drafter", error)
+    finally:
+        way.carrier.end()
+        way.close()
+
+
+def _in_thread(what: Callable[..., None], *args: Any) -> None:
+    threading.Thread(target=what, args=args, name="direct-transport", daemon=True).start()
+
+
+def _tell(peer: str, error: Exception) -> None:
+    logger.info("a %s's direct transport has ended: %s", peer, _why(error))
+
+
+def _why(error: Exception) -> str:
+    return str(error).strip().rpartition("\n")[2]
 
 
 def _group(store: TCPStore, pair: str, rank: int) -> ProcessGroup:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import uuid
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +18,8 @@ from serving.drafting.colocated import ColocatedChannel
 from serving.logs import configure_logging
 from serving.metrics import WireMetrics, start_exporter
 from serving.replicas.drafters import build_drafter
-from serving.replicas.feature_wire import OBJECT_STORE, Carrier, FeatureWire
-from serving.replicas.leases import lease_from
+from serving.replicas.feature_wire import FeatureWire
+from serving.replicas.leases import Carriers, by_object_store, lease_from
 from serving.replicas.pool_channel import PoolChannel
 from serving.replicas.step_loop import StepLoop
 from serving.types import GenerationRequest, ModelCard, TokenDelta
@@ -127,12 +126,12 @@ class EngineWorker:
         lease = lease_from(pool, incarnation, self._carriers())
         return PoolChannel(lease, speculation.deadline_s, wire)
 
-    def _carriers(self) -> Callable[[Any], Carrier]:
+    def _carriers(self) -> Carriers:
         if not self._config.speculation.direct:
-            return lambda worker: OBJECT_STORE
+            return by_object_store
         from serving.replicas.direct_transport import DirectTransport
 
-        return DirectTransport().carrier
+        return DirectTransport().carriers
 
     def _publish(self, deltas: list[TokenDelta]) -> None:
         self._events.call_soon_threadsafe(self._deliver, deltas)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -42,18 +42,28 @@ class Leased:
 LeaseDrafters = Callable[[Mapping[str, int]], Iterable[Leased]]
 """(sequences drafted for, by worker) -> the pool's workers. May block, and raise."""
 
+Carriers = Callable[[Sequence[ActorHandle[DrafterWorker]]], Sequence[Carrier]]
+"""(all workers that are leased now) -> a carrier to each. May block."""
 
-def lease_from(
-    pool: DeploymentHandle[Any], holder: str, carrier: Callable[[ActorHandle[DrafterWorker]], Carrier]
-) -> LeaseDrafters:
-    """Leases from all drafter replicas that answer, in the name of `holder`. carrier: to a worker."""
+
+def by_object_store(workers: Sequence[ActorHandle[DrafterWorker]]) -> Sequence[Carrier]:
+    return [OBJECT_STORE] * len(workers)
+
+
+def lease_from(pool: DeploymentHandle[Any], holder: str, carriers: Carriers) -> LeaseDrafters:
+    """Leases from all drafter replicas that answer, in the name of `holder`."""
     here = ray.get_runtime_context().get_node_id()
 
     def lease(sequences: Mapping[str, int]) -> list[Leased]:
         asked = pool.broadcast("lease", holder, sequences)
         answers = asked.results(timeout_s=ANSWER_TIMEOUT_S, return_exceptions=True)
-        found = (_found(answer, here, carrier) for answer in answers if isinstance(answer, Lease))
-        return [leased for leased in found if leased is not None]
+        leases = [answer for answer in answers if isinstance(answer, Lease)]
+        found = [(lease, worker) for lease in leases if (worker := _found(lease)) is not None]
+        ways = carriers([worker for _, worker in found])
+        return [
+            Leased(lease.worker, worker, lease.load, lease.node == here, way)
+            for (lease, worker), way in zip(found, ways, strict=True)
+        ]
 
     return lease
 
@@ -103,14 +113,11 @@ class LeaseKeeper:
             return []
 
 
-def _found(
-    lease: Lease, here: str, carrier: Callable[[ActorHandle[DrafterWorker]], Carrier]
-) -> Leased | None:
+def _found(lease: Lease) -> ActorHandle[DrafterWorker] | None:
     try:
-        worker = named_worker(lease.worker)
+        return named_worker(lease.worker)
     except ValueError:  # it has died since
         return None
-    return Leased(lease.worker, worker, lease.load, lease.node == here, carrier(worker))
 
 
 def _answers(worker: ActorHandle[DrafterWorker]) -> bool:
