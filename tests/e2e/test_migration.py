@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import openai
 import pytest
 from deployed import HOST, Deployed, eventually, replicas_of
 from ray import serve
@@ -55,6 +57,10 @@ class Moving(Deployed):
             and application.status.value == "RUNNING"
             and running == {"Router": 1, "Verifier": verifiers}
         )
+
+    def replaced(self, before: set[int]) -> bool:
+        """By one verifier and one router that were not there before."""
+        return self.settled(1) and not before & set(replicas_of(self.name))
 
     async def streamed(self, seed: int) -> str:
         chunks = await self.async_client().completions.create(**ASKED, seed=seed, stream=True)
@@ -117,11 +123,75 @@ async def test_a_rolling_update_under_load_fails_no_request(moving: Moving, tiny
 
     async def update() -> None:
         await asyncio.to_thread(moving.apply, tiny_model, 1, router={"max_choices": 5})
-        await asyncio.to_thread(
-            eventually, lambda: moving.settled(1) and not before & set(replicas_of("moving")), 120
-        )
+        await asyncio.to_thread(eventually, lambda: moving.replaced(before), 120)
 
     assert await under_load(moving, update) > 2 * len(SEEDS)
     assert moving.metric("canopy:replays_total", reason="migrated") > 0
     assert moving.metric("canopy:replays_total", reason="lost") == 0
     await asyncio.to_thread(moving.wait_until_idle)
+
+
+class Ended(NamedTuple):
+    """What a stream said, and the code of the error that ended it."""
+
+    text: str
+    code: str | None
+
+
+async def ended(moving: Moving, seed: int) -> Ended:
+    text = ""
+    try:
+        async for chunk in await moving.async_client().completions.create(**ASKED, seed=seed, stream=True):
+            text += chunk.choices[0].text
+    except openai.APIError as error:
+        return Ended(text, error.code)
+    return Ended(text, None)
+
+
+@pytest.fixture
+def other_model(tiny_model: Path, tmp_path: Path) -> Path:
+    """Of the same shape and tokenizer, with other weights."""
+    from safetensors.torch import load_file, save_file
+
+    folder = shutil.copytree(tiny_model, tmp_path / "other")
+    weights = load_file(folder / "model.safetensors")
+    weights["lm_head.weight"] = weights["lm_head.weight"].flip(0)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.slow
+async def test_an_update_to_another_model_mixes_no_answers(
+    moving: Moving, tiny_model: Path, other_model: Path
+) -> None:
+    """Streams that are under way end with the old model's tokens, or with an error that says why."""
+    patience = {"router": {"replay_wait_s": 3}}
+    before = set(replicas_of("moving"))
+    await asyncio.to_thread(moving.apply, tiny_model, 1, **patience)
+    await asyncio.to_thread(eventually, lambda: moving.replaced(before), 120)
+    old = [await moving.whole(seed) for seed in SEEDS]
+    over = asyncio.Event()
+
+    async def ask(seed: int) -> list[Ended]:
+        answers = []
+        while not over.is_set():
+            answers.append(await ended(moving, seed))
+        return answers
+
+    clients = [asyncio.create_task(ask(seed)) for seed in SEEDS]
+    before = set(replicas_of("moving"))
+    await asyncio.to_thread(moving.apply, other_model, 1, **patience)
+    await asyncio.to_thread(eventually, lambda: moving.replaced(before), 120)
+    over.set()
+    answers = dict(zip(SEEDS, await asyncio.gather(*clients), strict=True))
+    new = [await moving.whole(seed) for seed in SEEDS]
+    assert all(new[seed] != old[seed] for seed in SEEDS)
+    for seed, client in answers.items():
+        whole = [answer.text for answer in client if answer.code is None]
+        assert set(whole) <= {old[seed], new[seed]}
+        assert all(old[seed].startswith(answer.text) for answer in client if answer.code is not None)
+    codes = Counter(answer.code for client in answers.values() for answer in client)
+    assert codes[None] > 0
+    assert codes["model_replaced"] > 0
+    assert codes.keys() == {None, "model_replaced"}
+    assert [(await ended(moving, seed)).text for seed in SEEDS] == new
