@@ -30,7 +30,8 @@ FACTOR, ALLOWANCE_S = 1.5, 2.0  # the figure to reach
 
 
 class Gap(NamedTuple):
-    """seconds: from the kill to the next token. replayed: tokens of prompt and answer until then."""
+    """seconds: the longest pause after the kill, which may begin with it. replayed: tokens of prompt and
+    answer until then."""
 
     kind: str
     seconds: float
@@ -97,9 +98,9 @@ def _longest(reply: Reply, kind: str, killed: float) -> Gap:
     late = [i for i, arrival in enumerate(reply.arrivals) if arrival.at > killed]
     starts = [max(killed, reply.arrivals[i - 1].at) for i in late]
     pauses = [(reply.arrivals[i].at - start, i) for i, start in zip(late, starts, strict=True)]
-    _, place = max(pauses)
+    seconds, place = max(pauses)
     before = reply.arrivals[place - 1].tokens if place else 0
-    return Gap(kind, reply.arrivals[place].at - killed, PROMPT + before)
+    return Gap(kind, seconds, PROMPT + before)
 
 
 async def _prefill_s(client: Client, length: int, draw: random.Random) -> float:
