@@ -105,17 +105,10 @@ def named_worker(name: str) -> ActorHandle[Any]:
 def shared_environment(config: ServeConfig) -> dict[str, str]:
     """Variables that every process of the service gets.
 
-    Calls between replicas go over gRPC instead of Ray's object store: a streamed item then costs half the CPU
-    time. A model's card holds its tokenizer, which may exceed gRPC's usual 4 MiB.
-
     glibc would give a process's forty threads, most of them Ray's, up to eight heaps for each core. What one
     heap has freed another cannot use, so memory would creep up until each has had its largest moment.
     """
-    environment = {
-        "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
-        "RAY_SERVE_REPLICA_GRPC_MAX_MESSAGE_LENGTH": str(64 * 2**20),
-        "MALLOC_ARENA_MAX": "2",
-    }
+    environment = {"MALLOC_ARENA_MAX": "2"}
     if config.metrics_dir is not None:
         environment["PROMETHEUS_MULTIPROC_DIR"] = str(config.metrics_dir)
     return environment
