@@ -20,7 +20,7 @@ from serving.spec.calibrator import Calibrator
 from serving.spec.controller import NO_DRAFTS, DraftPlan
 from serving.spec.tree import DraftTree
 
-# Committed tokens that a drafter is sent in one step, unless a single sequence has more.
+# Committed tokens that a drafter is sent in one step, those of one sequence not counted.
 MAX_FED = 512
 
 SequenceFeatures = Callable[[Sequence, int, int], NDArray[Any]]
@@ -118,7 +118,8 @@ class Speculator:
             wanted = _least_missing(wanted, plan.sequences)
         if not wanted:
             return
-        self._rounds.append(_Round({asked.seq.seq_id: asked for asked in wanted}, plan))
+        asked_for = plan._replace(sequences=len(wanted))
+        self._rounds.append(_Round({asked.seq.seq_id: asked for asked in wanted}, asked_for))
         opens = [self._open(asked.seq) for asked in wanted if asked.seq.num_drafted == 0]
         propose = Propose(
             extends=tuple(self._extend(asked.seq) for asked in wanted),
@@ -214,7 +215,8 @@ def _missing(seq: Sequence) -> int:
 
 
 def _least_missing(wanted: list[_Asked], most: int) -> list[_Asked]:
-    """Up to `most` of them, at least one, of which the drafter has missed no more than MAX_FED tokens."""
+    """Up to `most` of them: those of which the drafter has missed MAX_FED tokens together, and one more, or
+    who has missed that many alone would never have its turn."""
     ordered = sorted(wanted, key=lambda asked: asked.missing)[:most]
     fed = accumulate(asked.missing for asked in ordered)
-    return ordered[: max(sum(sent <= MAX_FED for sent in fed), 1)]
+    return ordered[: sum(sent <= MAX_FED for sent in fed) + 1]

@@ -20,7 +20,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -233,6 +233,7 @@ class _Way:
 
     def close(self) -> None:
         """A wait whose time is over makes gloo close the connection, which ends all other waits for it."""
+        self.carrier.end()
         group, self.group = self.group, None
         if group is not None:
             with suppress(RuntimeError):
@@ -253,16 +254,22 @@ class DirectTransport:
     def carriers(self, workers: Sequence[ActorHandle[Any]]) -> list[Carrier]:
         """To the drafters that are leased now, the same for each as long as it is. Blocks while they meet for
         the first time. Those whose lease has ended are forgotten."""
-        self._forget_ended()
-        return [self._renewed(worker).carrier for worker in workers]
+        leased = {worker._actor_id.hex() for worker in workers}
+        self._forget_ended(leased)
+        # Those that are known first: the others may take long to meet, or hang.
+        for worker in sorted(workers, key=lambda worker: worker._actor_id.hex() not in self._ways):
+            self._renew(worker)
+        return [self._ways[worker._actor_id.hex()].carrier for worker in workers]
 
-    def _forget_ended(self) -> None:
+    def _forget_ended(self, leased: Set[str]) -> None:
+        """Those that are still leased are renewed, however late that is."""
         now = time.monotonic()
-        for drafter in [drafter for drafter, way in self._ways.items() if way.until < now]:
+        ended = [drafter for drafter, way in self._ways.items() if way.until < now and drafter not in leased]
+        for drafter in ended:
             self._ways.pop(drafter).close()
             _HERE.pair_of.pop(drafter, None)
 
-    def _renewed(self, worker: ActorHandle[Any]) -> _Way:
+    def _renew(self, worker: ActorHandle[Any]) -> None:
         way = self._ways.setdefault(worker._actor_id.hex(), _Way())
         if way.until:
             way.renew()
@@ -270,7 +277,6 @@ class DirectTransport:
             pair = uuid.uuid4().hex
             way.meet(worker, Meeting(self._host, self._store.port, pair, 3 * self._lease_s), self._store)
         way.until = time.monotonic() + self._lease_s
-        return way
 
 
 def _serve(way: _Way, group: ProcessGroup) -> None:
@@ -284,7 +290,6 @@ def _serve(way: _Way, group: ProcessGroup) -> None:
     except Exception as error:
         _tell("drafter", error)
     finally:
-        way.carrier.end()
         way.close()
 
 

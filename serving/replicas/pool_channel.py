@@ -13,7 +13,7 @@ import ray
 from ray.exceptions import RayActorError, RayError
 
 from serving.drafting.messages import Close, Open, Proposal, Propose, SeqKey
-from serving.replicas.feature_wire import FeatureWire
+from serving.replicas.feature_wire import Carrier, FeatureWire
 from serving.replicas.leases import Leased, LeaseDrafters, LeaseKeeper
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 # A drafter on another node is worth going to when it drafts for so many sequences less.
 FAR = 4
 # A round that feeds a sequence more than this is slow for its prompt's sake, not for its drafter's.
-USUALLY_FED = 32
+LONG = 32
 
 
 @dataclass(slots=True, eq=False)
@@ -54,11 +54,12 @@ class _Worker:
 
 @dataclass(slots=True, eq=False)
 class _Sent:
-    """A message under way. path: of its features. long: it feeds some sequence much."""
+    """A message under way. carrier, path: of its features. long: it feeds some sequence much."""
 
     worker: _Worker
     keys: tuple[SeqKey, ...]
     answer: ray.ObjectRef[Proposal]
+    carrier: Carrier
     path: str
     long: bool
     at: float = field(default_factory=time.monotonic)
@@ -159,18 +160,19 @@ class PoolChannel:
             return
         keys = tuple(extend.key for extend in part.extends)
         mine = [message for message in opens if message.key in worker.keys]
+        carrier = worker.leased.carrier
         try:
-            parcel = self._wire.pack(part, worker.leased.carrier)
+            parcel = self._wire.pack(part, carrier)
             answer: ray.ObjectRef[Proposal] = worker.leased.handle.submit.remote(
                 mine, parcel.propose, parcel.features
             )
         except Exception as error:  # the object store is full, or what the experimental transport raises
             logger.warning("nothing can be sent to a drafter of %d sequences: %s", len(keys), error)
-            worker.leased.carrier.give_up(worker.leased.carrier.path, error)
+            carrier.give_up(carrier.path, error)
             round_.unknown.extend(keys)
             return
-        long = any(len(extend.token_ids) > USUALLY_FED for extend in part.extends)
-        round_.sent.append(_Sent(worker, keys, answer, parcel.path, long))
+        long = any(len(extend.token_ids) > LONG for extend in part.extends)
+        round_.sent.append(_Sent(worker, keys, answer, carrier, parcel.path, long))
 
     def _look_for_late_answers(self) -> None:
         """What has come is dropped: its trees are old. The next deadline allows for the time it took."""
@@ -204,7 +206,7 @@ class PoolChannel:
             return ray.get(sent.answer)
         except RayError as error:
             alive = not isinstance(error, RayActorError)
-            if not (alive and sent.worker.leased.carrier.give_up(sent.path, error)):
+            if not (alive and sent.carrier.give_up(sent.path, error)):
                 self._drop(sent.worker, error)
             return None
 

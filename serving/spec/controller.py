@@ -217,7 +217,8 @@ class AutoController:
         return self._with_exploration(chosen, values, load, seconds)
 
     def observe(self, outcome: StepOutcome) -> None:
-        if not outcome.drafted and not outcome.load.prefill_tokens:
+        plain = not outcome.drafted and not outcome.load.prefill_tokens
+        if plain:
             self._plain_steps += 1
             if self._plain_steps % LEARNED_FROM:
                 return
@@ -226,7 +227,7 @@ class AutoController:
             self._observe_drafting(outcome)
         if not outcome.load.prefill_tokens:
             promised = self._forecast(outcome.load).best * outcome.elapsed_s
-            self._achieved.observe(outcome.committed, promised)
+            self._achieved.observe(outcome.committed, promised, LEARNED_FROM if plain else 1)
 
     def _observe_drafting(self, outcome: StepOutcome) -> None:
         if outcome.caught_up and not outcome.hidden:

@@ -87,7 +87,7 @@ class StepCost:
         self._beside = MedianTable(0.0)
         self._drafting = MedianTable(0.0, FEW, together=True)
         self._waiting: MedianTable | None = None
-        self._catching_up = MedianTable(0.0, FEW)
+        self._catching_up = MedianTable(0.0, FEW)  # for each token: what comes in parts was seen in parts
 
     def step_s(self, load: StepLoad, verified: ArrayLike) -> Seconds:
         """Seconds of a step, drafting excluded, for each number of verified rows; never falling as it rises.
@@ -112,7 +112,7 @@ class StepCost:
     def catch_up_s(self, tokens: int) -> float:
         """Seconds, once and beside those of drafting, that a drafter needs for so many tokens that it has
         missed; 0 until it had to."""
-        return float(self._catching_up(tokens))
+        return tokens * float(self._catching_up(tokens))
 
     def observe(self, load: StepLoad, verified: int, forward_s: float, beside_s: float) -> None:
         """A step was run. beside_s: all of it but its forward and drafting."""
@@ -133,7 +133,7 @@ class StepCost:
 
     def observe_catching_up(self, sequences: int, tokens: int, seconds: float) -> None:
         """A step gave so long to trees of so many sequences, of whose tokens the drafter had missed many."""
-        self._catching_up.observe(tokens, max(seconds - self.draft_s(sequences), 0.0))
+        self._catching_up.observe(tokens, max(seconds - self.draft_s(sequences), 0.0) / tokens)
 
     def _correction(self, load: StepLoad) -> _Correction:
         return self._corrections.get(_kind(load)) or self._corrections[load.prefill_tokens > 0, False]

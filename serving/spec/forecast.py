@@ -77,10 +77,11 @@ class AchievedShare:
             return 1.0
         return float(np.clip(self._committed / self._promised, self.LEAST, self.MOST))
 
-    def observe(self, committed: float, promised: float) -> None:
-        keep = 0.5 ** (1 / self.HALF_LIFE)
-        self._committed = keep * self._committed + committed
-        self._promised = keep * self._promised + promised
+    def observe(self, committed: float, promised: float, steps: int = 1) -> None:
+        """steps: that this one is an example of."""
+        keep = 0.5 ** (steps / self.HALF_LIFE)
+        self._committed = keep * self._committed + steps * committed
+        self._promised = keep * self._promised + steps * promised
 
 
 class Probing:

@@ -23,6 +23,7 @@ from serving.drafting.base import DraftChannel, Drafter
 from serving.drafting.colocated import ColocatedChannel
 from serving.drafting.messages import Close, Open, Proposal, Propose, SeqKey
 from serving.drafting.prompt_lookup import PromptLookupDrafter
+from serving.engine import speculator
 from serving.engine.build import build_engine
 from serving.engine.engine import NON_FINITE, Engine
 from serving.spec.tree import ROOT, DraftTree
@@ -183,6 +184,17 @@ def test_each_request_may_lower_the_number_of_draft_tokens(llama: Path) -> None:
         assert counted.committed_tokens == 29
         assert counted.accepted_tokens == counted.committed_tokens - counted.steps
         assert counted.steps == -(-29 // (cap + 1))
+
+
+def test_who_has_missed_much_has_a_turn_while_others_are_drafted_for(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of these prompts is more than a drafter is sent in one step: they are told one by one."""
+    monkeypatch.setattr(speculator, "MAX_FED", 2)
+    requests = [request(f"r{i}", prompt, 20) for i, prompt in enumerate(OTHERS)]
+    recorder = Recorder(Oracle(texts(llama, requests)))
+    run(build(llama, recorder, m=2), requests)
+    assert {seq for seq, _ in recorder.asked} == {0, 1, 2, 3, 4}
 
 
 def test_sums_over_requests_are_the_engines(llama: Path) -> None:

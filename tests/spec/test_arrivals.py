@@ -20,6 +20,7 @@ from serving.spec.cost import ForwardProfile, StepCost, StepLoad
 from serving.spec.tree import ROOT, DraftTree
 
 REQUESTS, PROMPT, ANSWER = 32, 90, 60
+UNCACHED = 8  # rows of a prompt that have to be computed
 MAX_NODES, DEPTH = 32, 8
 # Two cores that have the default model, measured: few rows are nearly free, and many are not.
 TWO_CORES = ForwardProfile(
@@ -74,9 +75,7 @@ class Simulated:
     def _step(self, running: list[Request]) -> None:
         decoding = [each for each in running if each.prefilled]
         prompts = [each for each in running if not each.prefilled]
-        load = StepLoad(
-            len(decoding), 8 * len(prompts), sum(each.length for each in decoding)
-        )  # most is cached
+        load = StepLoad(len(decoding), UNCACHED * len(prompts), sum(each.length for each in decoding))
         trees = [self._tree(each) for each in decoding]
         sizes = self.controller.choose(trees, load, self.plan).sizes
         verified = load.sequences + sum(sizes)

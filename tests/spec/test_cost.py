@@ -117,6 +117,7 @@ def test_catching_up_is_what_it_takes_beside_drafting() -> None:
     cost.observe_drafting(1, 0.002)
     cost.observe_catching_up(1, 300, 0.012)
     assert cost.catch_up_s(300) == pytest.approx(0.010)
+    assert cost.catch_up_s(3000) == pytest.approx(0.100)  # in ten steps
 
 
 def test_medians_forget_what_is_older_than_their_window() -> None:

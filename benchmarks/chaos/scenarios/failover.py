@@ -53,7 +53,11 @@ async def failover(bench: Bench) -> Result:
         "limit_s": limit,
         "gaps": [gap._asdict() for gap in gaps],
     }
-    slow = (f"a stream's next token took {p50:.2f} s, more than {limit:.2f} s",) if p50 > limit else ()
+    slow = (
+        (f"half of the streams stood still for {p50:.2f} s or more, over {limit:.2f} s",)
+        if p50 > limit
+        else ()
+    )
     return Result("failover", None, figures, slow)
 
 
