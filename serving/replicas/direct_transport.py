@@ -262,10 +262,10 @@ class DirectTransport:
         return [self._ways[worker._actor_id.hex()].carrier for worker in workers]
 
     def _forget_ended(self, leased: Set[str]) -> None:
-        """Those that are still leased are renewed, however late that is."""
+        """A pair that is still leased is renewed however late that is, unless it has ended meanwhile."""
         now = time.monotonic()
-        ended = [drafter for drafter, way in self._ways.items() if way.until < now and drafter not in leased]
-        for drafter in ended:
+        late = {drafter: way for drafter, way in self._ways.items() if way.until < now}
+        for drafter in [each for each, way in late.items() if each not in leased or way.group is None]:
             self._ways.pop(drafter).close()
             _HERE.pair_of.pop(drafter, None)
 
