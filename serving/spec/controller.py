@@ -278,11 +278,12 @@ class AutoController:
 
     def _probe(self, load: StepLoad, forecast: Forecast) -> DraftPlan:
         """Two steps: in the first, the drafter is mostly told what it has missed; the second shows what trees
-        take. Otherwise drafting that was slow once would be thought so for ever."""
+        take. Otherwise drafting that was slow once would be thought so for ever. Where trees would not pay if
+        they took no time, that need not be known."""
         promising = forecast.drafted > PROMISING * forecast.plain
         if not self._half_probed and not self._probing.due(promising=promising):
             return NO_DRAFTS
-        self._half_probed = not self._half_probed
+        self._half_probed = not self._half_probed and forecast.free > forecast.plain
         return DraftPlan(self._max_nodes, min(PROBED, load.sequences), 0.0)
 
     def _pays(self, load: StepLoad, forecast: Forecast) -> bool:

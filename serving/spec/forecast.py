@@ -18,12 +18,13 @@ PROBE_WEIGHT = 1 / 3
 
 class Forecast(NamedTuple):
     """Tokens per second. plain: without drafts; drafted: with the best m, `nodes` of each sequence, in steps
-    of `drafted_s` seconds."""
+    of `drafted_s` seconds; free: the most there could be if trees took no time."""
 
     plain: float
     drafted: float
     nodes: int
     drafted_s: float
+    free: float
 
     @property
     def best(self) -> float:
@@ -59,7 +60,8 @@ class ExpectedValues:
         drafted_s = seconds[1:] + waited
         drafted = tokens[1:] / drafted_s
         best = int(np.argmax(drafted))
-        return Forecast(n / float(seconds[0]), float(drafted[best]), best + 1, float(drafted_s[best]))
+        free = float((tokens[1:] / seconds[1:]).max())
+        return Forecast(n / float(seconds[0]), float(drafted[best]), best + 1, float(drafted_s[best]), free)
 
 
 class AchievedShare:
