@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,22 @@ ROOT = Path(__file__).parent.parent
 STOP_TIMEOUT_S = 60.0
 
 
-class Child:
+class _Stopped(ABC):
+    """A context manager that stops itself."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+
+class Child(_Stopped):
     """Runs `python -m module`, whose main calls `serve_lines`; a context manager that ends it.
 
     python: of another environment, if need be. Raises BenchmarkError where there is none.
@@ -43,14 +59,6 @@ class Child:
         except OSError as error:
             self._log.close()
             raise BenchmarkError(f"{python} cannot be run: {error}") from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def pid(self) -> int:
@@ -93,19 +101,11 @@ class Child:
         return self._log.read()
 
 
-class ChildOwner:
+class ChildOwner(_Stopped):
     """What is done in a process of its own; a context manager that ends the process."""
 
     def __init__(self, child: Child) -> None:
         self._child = child
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def stop(self) -> None:
         """May be called twice."""

@@ -297,6 +297,10 @@ class EngineMetrics:
         self._step_tokens_ratio = _STEP_TOKENS_RATIO.labels(model_name)
         self._hidden_draft_s = _DRAFT_SECONDS.labels(model_name, "hidden")
         self._waited_draft_s = _DRAFT_SECONDS.labels(model_name, "waited")
+        # By another label, looked up once: a step counts a dozen of them.
+        self._accepted_at = cache(partial(_ACCEPTED_PER_POS.labels, model_name))
+        self._failures = cache(partial(_DRAFTER_FAILURES.labels, model_name))
+        self._calibration = cache(partial(_CALIBRATION_ERROR.labels, model_name))
         self._phase = cache(partial(_STEP_PHASES.labels, model_name))
 
     def observe_step(self, step: StepReport) -> None:
@@ -316,11 +320,11 @@ class EngineMetrics:
         if step.decoding:
             self._observe_decoding(step)
         for position, count in enumerate(step.accepted_per_position):
-            _ACCEPTED_PER_POS.labels(self._model, str(position)).inc(count)
+            self._accepted_at(str(position)).inc(count)
         for reason, count in step.drafter_failures.items():
-            _DRAFTER_FAILURES.labels(self._model, reason).inc(count)
+            self._failures(reason).inc(count)
         for stage, error in step.calibration_error.items():
-            _CALIBRATION_ERROR.labels(self._model, stage).set(error)
+            self._calibration(stage).set(error)
         for phase, seconds in step.phase_seconds.items():
             self._phase(phase).observe(seconds)
 

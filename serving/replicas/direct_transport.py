@@ -113,7 +113,7 @@ class GlooPairs(TensorTransportManager):
         return True
 
     def actor_has_tensor_transport(self, actor: ActorHandle[Any]) -> bool:
-        return actor._actor_id.hex() in _HERE.pair_of
+        return _id(actor) in _HERE.pair_of
 
     def extract_tensor_transport_metadata(self, obj_id: str, rdt_object: list[Tensor]) -> Described:
         number = next(_HERE.numbers)
@@ -123,7 +123,7 @@ class GlooPairs(TensorTransportManager):
     def get_communicator_metadata(
         self, src_actor: Any, dst_actor: ActorHandle[Any], backend: str | None = None
     ) -> Between:
-        return Between(_HERE.pair_of[dst_actor._actor_id.hex()])
+        return Between(_HERE.pair_of[_id(dst_actor)])
 
     def recv_multiple_tensors(
         self,
@@ -214,7 +214,7 @@ class _Way:
             joined: ray.ObjectRef[None] = worker.join.remote(meeting)
             self.group = _group(store, meeting.pair, VERIFIER)
             ray.get(joined, timeout=MEETING.total_seconds())
-            _HERE.pair_of[worker._actor_id.hex()] = meeting.pair
+            _HERE.pair_of[_id(worker)] = meeting.pair
             _in_thread(_serve, self, self.group)
             probe = ray.put(torch.zeros(1), _tensor_transport=NAME)
             ray.get(worker.ping.remote(probe), timeout=MEETING.total_seconds())
@@ -254,12 +254,12 @@ class DirectTransport:
     def carriers(self, workers: Sequence[ActorHandle[Any]]) -> list[Carrier]:
         """To the drafters that are leased now, the same for each as long as it is. Blocks while they meet for
         the first time. Those whose lease has ended are forgotten."""
-        leased = {worker._actor_id.hex() for worker in workers}
+        leased = {_id(worker) for worker in workers}
         self._forget_ended(leased)
         # Those that are known first: the others may take long to meet, or hang.
-        for worker in sorted(workers, key=lambda worker: worker._actor_id.hex() not in self._ways):
+        for worker in sorted(workers, key=lambda worker: _id(worker) not in self._ways):
             self._renew(worker)
-        return [self._ways[worker._actor_id.hex()].carrier for worker in workers]
+        return [self._ways[_id(worker)].carrier for worker in workers]
 
     def _forget_ended(self, leased: Set[str]) -> None:
         """A pair that is still leased is renewed however late that is, unless it has ended meanwhile."""
@@ -270,7 +270,7 @@ class DirectTransport:
             _HERE.pair_of.pop(drafter, None)
 
     def _renew(self, worker: ActorHandle[Any]) -> None:
-        way = self._ways.setdefault(worker._actor_id.hex(), _Way())
+        way = self._ways.setdefault(_id(worker), _Way())
         if way.until:
             way.renew()
         else:
@@ -291,6 +291,10 @@ def _serve(way: _Way, group: ProcessGroup) -> None:
         _tell("drafter", error)
     finally:
         way.close()
+
+
+def _id(actor: ActorHandle[Any]) -> str:
+    return str(actor._actor_id.hex())
 
 
 def _in_thread(what: Callable[..., None], *args: Any) -> None:

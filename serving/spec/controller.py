@@ -96,7 +96,7 @@ class StepOutcome(NamedTuple):
     @property
     def caught_up(self) -> bool:
         """What that takes after a prompt or a pause says nothing of the trees to come."""
-        return self.fed > USUALLY_FED * self.drafted
+        return missed_much(self.fed, self.drafted)
 
 
 class Controller(Protocol):
@@ -230,11 +230,12 @@ class AutoController:
             self._achieved.observe(outcome.committed, promised, LEARNED_FROM if plain else 1)
 
     def _observe_drafting(self, outcome: StepOutcome) -> None:
-        if outcome.caught_up and not outcome.hidden:
-            self._cost.observe_catching_up(outcome.drafted, outcome.fed, outcome.draft_s)
-        elif not outcome.caught_up and not outcome.hidden:
+        if outcome.caught_up:
+            if not outcome.hidden:
+                self._cost.observe_catching_up(outcome.drafted, outcome.fed, outcome.draft_s)
+        elif not outcome.hidden:
             self._cost.observe_drafting(outcome.drafted, outcome.draft_s)
-        elif not outcome.caught_up and outcome.load.overlapped:
+        elif outcome.load.overlapped:
             self._cost.observe_waiting(outcome.drafted, outcome.draft_s)
 
     def halves(self, load: StepLoad) -> bool:
@@ -291,7 +292,7 @@ class AutoController:
         wanted = KEEPS_DRAFTING if self._drafting else RESUMES_DRAFTING
         if forecast.drafted <= wanted * forecast.plain:
             return False
-        if load.missed_tokens <= USUALLY_FED * load.sequences:
+        if not missed_much(load.missed_tokens, load.sequences):
             return True
         stretch_s = self._stretches.expected * forecast.drafted_s
         told_s = self._cost.catch_up_s(load.missed_tokens)
@@ -326,6 +327,11 @@ class AutoController:
         return Choice(
             tuple(verified.tolist()), tuple(explored.tolist()), tokens, predicted_s, self._explore or 1.0
         )
+
+
+def missed_much(tokens: int, sequences: int) -> bool:
+    """Whether so many committed tokens are more than drafters are usually sent for so many sequences."""
+    return tokens > USUALLY_FED * sequences
 
 
 def best_prefix(values: NDArray[np.float64], seconds: NDArray[np.float64], rate: float) -> int:

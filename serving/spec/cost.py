@@ -14,7 +14,6 @@ from serving.spec.medians import MedianTable
 
 Seconds = NDArray[np.float64]
 
-
 # Observations that a median of drafting is of: while it does not seem to pay, it is rarely seen.
 FEW = 5
 

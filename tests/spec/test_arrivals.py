@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 
 import numpy as np
 import pytest
+from chains import chain
 
 from serving.spec.controller import (
     NO_DRAFTS,
@@ -17,7 +17,7 @@ from serving.spec.controller import (
     StepOutcome,
 )
 from serving.spec.cost import ForwardProfile, StepCost, StepLoad
-from serving.spec.tree import ROOT, DraftTree
+from serving.spec.tree import DraftTree
 
 REQUESTS, PROMPT, ANSWER = 32, 90, 60
 UNCACHED = 8  # rows of a prompt that have to be computed
@@ -113,12 +113,6 @@ class Simulated:
     def _accepted(self, request: Request, size: int) -> int:
         wrong = np.flatnonzero(self.rng.random(size) > request.confidence)
         return int(wrong[0]) if len(wrong) else size
-
-
-@cache
-def chain(confidence: float, nodes: int) -> DraftTree:
-    logs = np.full(nodes, np.log(confidence))
-    return DraftTree.build(0, 10, range(nodes), range(ROOT, ROOT + nodes), logs)
 
 
 def mean_latency(controller: Controller, rate: float, runs: int = 6) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from chains import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,12 +27,6 @@ from serving.spec.tree import ROOT, DraftTree
 MAX_NODES = 16
 # A machine on which 16 rows cost what one does, and every further row its share of the second.
 ROOFLINE = ForwardProfile((1, 16, 1024), (0.010, 0.010, 0.640), (0.010, 0.010, 0.640))
-
-
-def chain(confidence: float, nodes: int, seq_id: int = 0) -> DraftTree:
-    return DraftTree.build(
-        seq_id, 10, range(nodes), range(ROOT, ROOT + nodes), np.full(nodes, np.log(confidence))
-    )
 
 
 @st.composite

@@ -53,11 +53,7 @@ async def failover(bench: Bench) -> Result:
         "limit_s": limit,
         "gaps": [gap._asdict() for gap in gaps],
     }
-    slow = (
-        (f"half of the streams stood still for {p50:.2f} s or more, over {limit:.2f} s",)
-        if p50 > limit
-        else ()
-    )
+    slow = (f"streams stood still for {p50:.2f} s (median), over {limit:.2f} s",) if p50 > limit else ()
     return Result("failover", None, figures, slow)
 
 
