@@ -21,6 +21,8 @@ TARGET = 0.25
 
 
 class Timed(NamedTuple):
+    """One request: until its first token was there, and how much of its prompt was cached."""
+
     first_token_s: float
     cached_tokens: int
 
@@ -35,7 +37,7 @@ def run(options: argparse.Namespace, arguments: list[str]) -> None:
         first, second = _pair(pair, options.prefix, options.suffix, vocabulary)
         cold.append(_ask(system, first))
         warm.append(_ask(system, second))
-    rows = _rows(cold[1:], warm[1:], options.prefix)
+    rows = rows_of(cold[1:], warm[1:], options.prefix)
     _print(config.model_name, options.prefix, rows)
     if options.json is not None:
         names = ("model", "prefix", "suffix", "repeats")
@@ -55,7 +57,8 @@ def _ask(system: InProcess, prompt: Prompt) -> Timed:
     return Timed(answer.first_s, system.engine.stats.prefix_hits - before)
 
 
-def _rows(cold: list[Timed], warm: list[Timed], prefix: int) -> list[Row]:
+def rows_of(cold: list[Timed], warm: list[Timed], prefix: int) -> list[Row]:
+    """Of pairs, cold[i] and warm[i]: their medians, and the second's time as a share of the first's."""
     ratio = paired_ratio([each.first_token_s for each in warm], [each.first_token_s for each in cold])
     return [_row("cold", cold, prefix, Estimate(1.0, 1.0, 1.0)), _row("cached", warm, prefix, ratio)]
 
