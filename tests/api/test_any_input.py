@@ -23,9 +23,8 @@ ROUTES = st.sampled_from([("/v1/chat/completions", "messages"), ("/v1/completion
 
 @settings(
     max_examples=150,
-    deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(params=PARAMS, prompt=PROMPTS, route=ROUTES)
 def test_no_5xx(http: httpx.Client, params: dict[str, Any], prompt: Any, route: tuple[str, str]) -> None:

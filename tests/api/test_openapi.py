@@ -19,14 +19,14 @@ DOCUMENT = schemathesis.openapi.from_asgi("/openapi.json", create_app(SERVICE))
 
 
 @DOCUMENT.parametrize()
-@settings(max_examples=25, derandomize=True, deadline=None)
+@settings(max_examples=25, derandomize=True)
 def test_answers_are_as_documented(case: Case) -> None:
     ask(case)
 
 
 @pytest.mark.slow
 @DOCUMENT.parametrize()
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 def test_answers_are_as_documented_at_length(case: Case) -> None:
     ask(case)
 

@@ -3,7 +3,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.config import SpeculationConfig
@@ -213,7 +213,6 @@ def test_lease_expires_when_silent_only():
     assert propose(target, extend([1, 2, 3, 4], 3, silent)).unknown == (silent,)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=80), st.integers(0, 9), st.integers(1, 9))
 def test_any_text_can_be_followed(text, max_nodes, max_depth):
     for tree in follow(drafter(), text, known=1, max_nodes=max_nodes, max_depth=max_depth, price=0.1):

@@ -1,4 +1,4 @@
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.drafting.suffix_index import Match, SuffixIndex
@@ -38,7 +38,6 @@ def test_a_frequent_end_offers_a_fixed_number_of_recent_places():
     assert [match.next for match in found] == list(range(9998, 9998 - 32, -2))
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 2), max_size=40), st.integers(1, 3), st.integers(0, 3), st.data())
 def test_equals_a_search_through_the_text_however_it_arrived(text, shortest, more, data):
     longest = shortest + more

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.drafting.hit_rates import HitRates, Standing
@@ -131,7 +131,6 @@ def test_rates_that_are_not_numbers_yield_no_tree():
 TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=60)
 
 
-@settings(deadline=None)
 @given(TEXTS, st.integers(1, 12), st.integers(1, 6), st.sampled_from([0.0, 0.1, 0.4]))
 def test_limits_hold_and_the_tree_is_the_best_prefix(text, max_nodes, max_depth, price):
     whole = trie_of(text).grow(0, NO_LIMIT)
@@ -171,7 +170,6 @@ def test_calibrated_siblings_exclude_each_other_too():
     assert np.exp(tree.log_confidence).tolist() == pytest.approx([0.9, 0.1])
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_every_path_followed_an_earlier_occurrence(text):
     tree = trie_of(text).grow(0, NO_LIMIT)

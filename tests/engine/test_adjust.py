@@ -54,7 +54,7 @@ PARAMS = st.fixed_dictionaries(
 ).filter(lambda params: "stop_token_ids" in params or "min_tokens" not in params)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(PARAMS, TOKENS.filter(bool), TOKENS, st.integers(0, 40), st.integers(0, 2**16))
 def test_equals_the_definition(
     params: dict[str, Any], prompt: list[int], output: list[int], replayed: int, seed: int

@@ -309,4 +309,4 @@ class AnyUse(RuleBasedStateMachine):
 
 
 TestAnyUse = AnyUse.TestCase
-TestAnyUse.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestAnyUse.settings = settings(max_examples=100, stateful_step_count=30)

@@ -65,7 +65,7 @@ PARAMS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(PARAMS, st.sampled_from([1, 3, 100, 3000]), st.floats(0.1, 12), st.booleans(), st.integers(0, 2**32))
 def test_equals_the_plain_definition(params, vocab, spread, coarse, seed):
     row = np.random.default_rng(seed).normal(0, spread, vocab).astype(np.float32)
@@ -75,14 +75,13 @@ def test_equals_the_plain_definition(params, vocab, spread, coarse, seed):
     assert choose_one(row, params) == plainly_chosen(row, params)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(PARAMS, st.floats(0.1, 6), st.integers(0, 2**32))
 def test_equals_the_plain_definition_on_a_whole_vocabulary(params, spread, seed):
     row = np.random.default_rng(seed).normal(0, spread, 49152).astype(np.float32)
     assert choose_one(row, params) == plainly_chosen(row, params)
 
 
-@settings(deadline=None)
 @given(st.lists(PARAMS, min_size=1, max_size=6), st.integers(0, 2**32))
 def test_a_row_does_not_depend_on_the_other_rows(params, seed):
     rows = np.random.default_rng(seed).normal(0, 3, (len(params), 100)).astype(np.float32)
@@ -231,7 +230,7 @@ def random_tree(rng: np.random.Generator, base_len: int) -> DraftTree:
     return DraftTree.build(0, base_len, tokens, parents, -rng.exponential(1, len(links)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(PARAMS, min_size=1, max_size=4), st.sampled_from([0, 1, 3, 8, 100]), st.integers(0, 2**32))
 def test_speculation_changes_no_token(params, m, seed):
     """Invariants 1 and 2, case S6: any tree, any m, any batch, greedy and sampled, with filters."""

@@ -810,4 +810,4 @@ class AnyTraffic(RuleBasedStateMachine):
 
 
 TestAnyTraffic = AnyTraffic.TestCase
-TestAnyTraffic.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestAnyTraffic.settings = settings(max_examples=200, stateful_step_count=40)

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 from adversary import Adversary
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from near_ties import TIE, margin_between
 from runs import Outcome, run
@@ -325,8 +325,6 @@ def check_engine(plain: Plain, case: Case, engine: Engine) -> None:
 # Shrinking would run for minutes; a case is small as it is.
 RUN = settings(
     derandomize=True,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
 

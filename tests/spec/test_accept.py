@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.spec.accept import NO_TOKEN, Cut, VerifyResult, Visit, cut, walk
@@ -93,7 +93,6 @@ def test_cut(token_ids, room, expected):
     assert cut(token_ids, frozenset({STOP}), room) == expected
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 6), max_size=12), st.frozensets(st.integers(0, 6), max_size=2), st.integers(1, 9)
 )

@@ -207,7 +207,7 @@ def fitted(draw: st.DrawFn) -> CalibrationMaps:
     return calibrator.maps
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(fitted(), logs)
 def test_maps_rise_whatever_happened(maps: CalibrationMaps, log_q: NDArray[np.float32]) -> None:
     for depth in (1, 2):
@@ -217,7 +217,7 @@ def test_maps_rise_whatever_happened(maps: CalibrationMaps, log_q: NDArray[np.fl
         assert (alone <= 0).all()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(fitted(), logs)
 def test_siblings_are_not_likelier_than_one_together(
     maps: CalibrationMaps, log_q: NDArray[np.float32]
@@ -227,7 +227,7 @@ def test_siblings_are_not_likelier_than_one_together(
     assert (together <= 1.0 + 1e-5).all()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(fitted(), st.integers(1, 12))
 def test_one_at_a_time_is_as_all_at_once(maps: CalibrationMaps, depth: int) -> None:
     origins = np.full(len(GRID), HEAD)

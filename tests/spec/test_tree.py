@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.spec.tree import ROOT, DraftTree
@@ -87,7 +87,6 @@ def test_example_ancestor_mask():
     assert build(EXAMPLE).ancestor_mask().astype(int).tolist() == expected
 
 
-@settings(deadline=None)
 @given(candidates())
 def test_build_keeps_every_path_and_orders_by_value_depth_index(cands):
     tree = build(cands)
@@ -102,7 +101,6 @@ def test_build_keeps_every_path_and_orders_by_value_depth_index(cands):
     assert tree.log_path_values.tolist() == pytest.approx([log_value(i) for i in order])
 
 
-@settings(deadline=None)
 @given(candidates(), st.integers(0, 30))
 def test_every_prefix_is_a_connected_tree_of_at_most_m_nodes(cands, m):
     tree = build(cands)
@@ -112,7 +110,6 @@ def test_every_prefix_is_a_connected_tree_of_at_most_m_nodes(cands, m):
     assert prefix.path_values.tolist() == tree.path_values[:m].tolist()
 
 
-@settings(deadline=None)
 @given(candidates())
 def test_mask_shows_exactly_the_path(cands):
     tree = build(cands)
@@ -121,7 +118,6 @@ def test_mask_shows_exactly_the_path(cands):
         assert np.flatnonzero(tree.ancestor_mask()[node]).tolist() == seen
 
 
-@settings(deadline=None)
 @given(candidates(), st.data())
 def test_pruning_removes_whole_subtrees_and_nothing_else(cands, data):
     tree = build(cands)
