@@ -69,6 +69,7 @@ def test_it_can_be_measured_with_requests_under_way(config: ServeConfig) -> None
     assert {n: o.token_ids for n, o in outcomes.items()} == {n: o.token_ids for n, o in undisturbed.items()}
 
 
+@pytest.mark.slow  # it times this machine, which must not be busy
 def test_a_step_takes_what_was_predicted(config: ServeConfig) -> None:
     """Within a factor that a busy machine allows; `benchmarks load` reports how well."""
     engine = start(config)

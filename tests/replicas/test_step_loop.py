@@ -17,7 +17,7 @@ from serving.errors import ModelLoadError, RankLostError
 from serving.replicas.step_loop import StepLoop
 from serving.types import FinishReason, GenerationRequest, SamplingParams, TokenDelta
 
-WAIT_S = 20.0
+WAIT_S = 60.0  # until something counts as hanging, however busy the machine is
 
 
 class Harness:
@@ -41,6 +41,22 @@ class Harness:
     def publish(self, deltas: list[TokenDelta]) -> None:
         for delta in deltas:
             self.deltas.put(delta)
+
+    def hold(self) -> threading.Semaphore:
+        """From now on each step has to be let through by a release."""
+        steps = threading.Semaphore(0)
+
+        def held(engine: Engine) -> None:
+            step = engine.step
+
+            def one_by_one() -> list[TokenDelta]:
+                assert steps.acquire(timeout=WAIT_S)
+                return step()
+
+            engine.step = one_by_one  # type: ignore[method-assign]
+
+        self.loop.ask(held).result(WAIT_S)
+        return steps
 
     def until_final(self, request_id: str) -> list[TokenDelta]:
         got = []
@@ -75,7 +91,7 @@ def test_a_request_ends_with_one_final_delta(running: Harness) -> None:
     assert sum(len(delta.token_ids) for delta in deltas) == 20
     assert deltas[-1].finish_reason is FinishReason.LENGTH
     assert deltas[-1].stats is not None
-    time.sleep(0.1)
+    running.loop.ask(lambda engine: engine.check_integrity()).result(WAIT_S)  # it had another turn
     assert running.deltas.empty()
 
 
@@ -84,17 +100,24 @@ def test_the_engine_is_described_when_it_is_built(running: Harness) -> None:
 
 
 def test_requests_that_come_while_others_run_join_them(running: Harness) -> None:
-    running.loop.add(request("long", max_tokens=1000))
-    running.deltas.get(timeout=WAIT_S)
+    steps = running.hold()
+    running.loop.add(request("long", max_tokens=100))
+    steps.release()
+    assert running.deltas.get(timeout=WAIT_S).request_id == "long"
     running.loop.add(request("short"))
+    steps.release(30)
     running.until_final("short")
-    assert running.loop.ask(lambda engine: engine.scheduler.num_running).result(WAIT_S) == 1
+    steps.release(80)
+    assert running.until_final("long")[-1].finish_reason is FinishReason.LENGTH
 
 
 def test_an_aborted_request_ends_and_leaves_nothing_behind(running: Harness) -> None:
-    running.loop.add(request("a", max_tokens=1500))
+    steps = running.hold()
+    running.loop.add(request("a"))
+    steps.release()
     running.deltas.get(timeout=WAIT_S)
     running.loop.abort("a")
+    steps.release(2)
     assert running.until_final("a")[-1].finish_reason is FinishReason.ABORT
     running.loop.ask(lambda engine: engine.check_integrity()).result(WAIT_S)
 
@@ -116,26 +139,32 @@ def test_an_answer_may_be_an_exception(running: Harness) -> None:
 
 def test_the_age_of_a_step_is_seen_while_it_runs(running: Harness) -> None:
     assert running.loop.step_age_s == 0
-    go = threading.Event()
+    inside, go = threading.Event(), threading.Event()
 
     def slow() -> list[TokenDelta]:
-        go.wait(WAIT_S)
+        inside.set()
+        assert go.wait(WAIT_S)
         return _fail()
 
     running.loop.ask(lambda engine: setattr(engine, "step", slow)).result(WAIT_S)
     running.loop.add(request("a"))
-    time.sleep(0.3)
-    assert 0.1 < running.loop.step_age_s < WAIT_S
+    assert inside.wait(WAIT_S)
+    young = running.loop.step_age_s
+    time.sleep(0.01)
+    assert running.loop.step_age_s >= young + 0.01
     go.set()
     assert running.died.wait(WAIT_S)
     assert running.loop.step_age_s == 0
 
 
 def test_a_failing_step_ends_every_running_request(running: Harness) -> None:
+    steps = running.hold()
     for request_id in ("a", "b"):
-        running.loop.add(request(request_id, max_tokens=1500))
+        running.loop.add(request(request_id))
+    steps.release()
     running.deltas.get(timeout=WAIT_S)
     running.loop.ask(lambda engine: setattr(engine, "step", _fail))
+    steps.release()
     assert running.died.wait(WAIT_S)
     final = [delta for delta in running.deltas.queue if delta.finish_reason is not None]
     assert sorted(delta.request_id for delta in final) == ["a", "b"]
@@ -144,9 +173,12 @@ def test_a_failing_step_ends_every_running_request(running: Harness) -> None:
 
 def test_a_lost_rank_is_no_requests_fault(running: Harness) -> None:
     """Nothing final is said of them: they go on elsewhere when this process has ended."""
-    running.loop.add(request("a", max_tokens=1500))
+    steps = running.hold()
+    running.loop.add(request("a"))
+    steps.release()
     running.deltas.get(timeout=WAIT_S)
     running.loop.ask(lambda engine: setattr(engine, "step", _lose_a_rank))
+    steps.release()
     assert running.died.wait(WAIT_S)
     assert not [delta for delta in running.deltas.queue if delta.finish_reason is not None]
 
