@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
+from http.client import HTTPConnection
+from typing import Any
 
 import tokenizers
 import uvicorn
@@ -30,6 +33,8 @@ from serving.types import (
 TOKENIZER = tokenizers.Tokenizer.from_buffer(byte_level())
 EOS_ID = TOKENIZER.token_to_id(EOS)
 MODEL = "tiny"
+PATIENCE_S = 60.0  # until something counts as hanging, however busy the machine is
+FOREVER_S = 600.0  # for a verifier to be silent: nobody waits for its end
 CARD = ModelCard(
     name=MODEL,
     fingerprint="fp-1",
@@ -142,7 +147,9 @@ class Running:
 
 
 def config(**router: object) -> ServeConfig:
-    return ServeConfig(served_model_name=MODEL, router=RouterConfig(**{"connect_wait_s": 0.05, **router}))
+    """Requests wait until the service has connected, which a busy machine may take a while for."""
+    settings = RouterConfig(**{"connect_wait_s": PATIENCE_S, **router})
+    return ServeConfig(served_model_name=MODEL, router=settings)
 
 
 @contextmanager
@@ -158,10 +165,25 @@ def serve(verifier: ScriptedVerifier | None = None, settings: ServeConfig | None
         yield Running(f"http://127.0.0.1:{port}", verifier)
     finally:
         server.should_exit = True
-        thread.join(timeout=10)
+        thread.join(timeout=PATIENCE_S)
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+def leave(
+    running: Running,
+    path: str,
+    body: Mapping[str, Any],
+    once: Callable[[], bool],
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """Send a request and go away without its answer, not before `once` holds."""
+    connection = HTTPConnection(running.url.removeprefix("http://"))
+    kind = {"Content-Type": "application/json"}
+    connection.request("POST", path, json.dumps(body), kind | dict(headers or {}))
+    eventually(once)
+    connection.close()
+
+
+def eventually(condition: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
     """Wait until `condition` holds; fail when it does not in time."""
     end = time.monotonic() + seconds
     while not condition():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import openai
 import pytest
-from http_harness import Running, ScriptedVerifier, config, serve
+from http_harness import PATIENCE_S, Running, ScriptedVerifier, config, serve
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +27,13 @@ def verifier(server: Running) -> Iterator[ScriptedVerifier]:
 
 @pytest.fixture
 def http(server: Running, verifier: ScriptedVerifier) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=10) as client:
+    with httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client:
         yield client
 
 
 @pytest.fixture
 def client(server: Running, verifier: ScriptedVerifier) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0, timeout=10) as client:
+    with openai.OpenAI(
+        base_url=f"{server.url}/v1", api_key="none", max_retries=0, timeout=PATIENCE_S
+    ) as client:
         yield client

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
-from http_harness import MODEL, config, serve
+from http_harness import MODEL, PATIENCE_S, config, serve
 
 from serving.api.auth import ApiKeys
 from serving.config import RouterConfig, ServeConfig
@@ -38,7 +38,7 @@ def test_a_key_opens(guarded: str, key: str) -> None:
 @pytest.mark.parametrize(("method", "path"), [("POST", "/v1/chat/completions"), ("GET", "/v1/models")])
 def test_without_one_it_is_401(guarded: str, header: str | None, method: str, path: str) -> None:
     headers = {} if header is None else {"Authorization": header}
-    response = httpx.request(method, guarded + path, headers=headers)
+    response = httpx.request(method, guarded + path, headers=headers, timeout=PATIENCE_S)
     assert response.status_code == 401
     assert response.headers["www-authenticate"] == "Bearer"
     assert response.json()["error"]["code"] == "invalid_api_key"
@@ -47,7 +47,7 @@ def test_without_one_it_is_401(guarded: str, header: str | None, method: str, pa
 
 @pytest.mark.parametrize("path", ["/health", "/ready", "/metrics"])
 def test_probes_are_open(guarded: str, path: str) -> None:
-    assert httpx.get(guarded + path).status_code == 200
+    assert httpx.get(guarded + path, timeout=PATIENCE_S).status_code == 200
 
 
 def test_without_keys_everyone_may_enter() -> None:

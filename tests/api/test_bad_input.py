@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from http_harness import CARD, MODEL, ScriptedVerifier, serve, without_template
+from http_harness import CARD, MODEL, PATIENCE_S, ScriptedVerifier, serve, without_template
 from pydantic import ValidationError
 
 from serving.api.requests import ChatCompletionRequest, TextCompletionRequest
@@ -303,7 +303,7 @@ class TestBodyLimit:
         import socket
 
         host, port = server.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=5) as connection:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
             head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000000\r\n\r\n"
             connection.sendall(head.encode())
             assert connection.recv(1000).startswith(b"HTTP/1.1 413")
@@ -325,7 +325,7 @@ def test_unknown_routes(http: httpx.Client, method: str, path: str, status: int,
 def test_a_model_without_a_template() -> None:
     with (
         serve(ScriptedVerifier(card=without_template())) as running,
-        httpx.Client(base_url=running.url) as http,
+        httpx.Client(base_url=running.url, timeout=PATIENCE_S) as http,
     ):
         message = refused(http.post("/v1/chat/completions", json=CHAT), "messages")
         assert "no chat template" in message

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import openai
 import pytest
-from http_harness import MODEL, ScriptedVerifier, config, eventually, serve
+from http_harness import MODEL, PATIENCE_S, Running, ScriptedVerifier, config, eventually, serve
 from prometheus_client.parser import text_string_to_metric_families
 
 from serving.config import ServeConfig
@@ -15,8 +15,13 @@ from serving.config import ServeConfig
 CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}]}
 
 
+def client_of(running: Running) -> httpx.Client:
+    return httpx.Client(base_url=running.url, timeout=PATIENCE_S)
+
+
 def test_before_a_verifier_is_up() -> None:
-    with serve(ScriptedVerifier(up=False)) as running, httpx.Client(base_url=running.url) as http:
+    impatient = config(connect_wait_s=0.05)
+    with serve(ScriptedVerifier(up=False), impatient) as running, client_of(running) as http:
         assert http.get("/health").status_code == 200
         eventually(lambda: "no verifier is up" in http.get("/ready").text)
         for response in (
@@ -41,20 +46,19 @@ def test_where_verifiers_come_with_requests_a_router_without_one_is_ready() -> N
     settings = ServeConfig.load(
         {"served_model_name": MODEL, "replicas.verifiers": 0, "autoscaling.max_verifiers": 1}, environ={}
     )
-    with serve(ScriptedVerifier(), settings) as running, httpx.Client(base_url=running.url) as http:
+    with serve(ScriptedVerifier(), settings) as running, client_of(running) as http:
         eventually(lambda: http.get("/ready").status_code == 200)
         running.verifier.up = False
         assert http.get("/ready").status_code == 200
 
 
 def test_a_request_waits_for_a_router_that_has_just_started() -> None:
-    settings = config(connect_wait_s=20.0)
     with (
-        serve(ScriptedVerifier(up=False), settings) as running,
-        httpx.Client(base_url=running.url) as http,
+        serve(ScriptedVerifier(up=False)) as running,
+        client_of(running) as http,
         ThreadPoolExecutor() as pool,
     ):
-        answer = pool.submit(http.post, "/v1/chat/completions", json=CHAT, timeout=30)
+        answer = pool.submit(http.post, "/v1/chat/completions", json=CHAT)
         eventually(lambda: "no verifier is up" in http.get("/ready").text)
         assert not answer.done()
         running.verifier.up = True

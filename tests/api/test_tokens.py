@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from http_harness import CARD, MODEL, TOKENIZER, ScriptedVerifier, config, encode, serve
+from http_harness import CARD, MODEL, PATIENCE_S, TOKENIZER, ScriptedVerifier, config, encode, serve
 from tiny_tokenizers import EOS
 
 CHAT = [{"role": "user", "content": "Hi"}]
@@ -91,6 +91,7 @@ def test_wrong(http: httpx.Client, path: str, body: dict[str, Any], status: int,
 def test_they_are_guarded_as_completions_are() -> None:
     with serve(settings=config(api_keys=("key",))) as running:
         for path, body in (("tokenize", {"prompt": "a"}), ("detokenize", {"tokens": [1]})):
-            assert httpx.post(f"{running.url}/{path}", json=body).status_code == 401
+            assert httpx.post(f"{running.url}/{path}", json=body, timeout=PATIENCE_S).status_code == 401
             headers = {"Authorization": "Bearer key"}
-            assert httpx.post(f"{running.url}/{path}", json=body, headers=headers).status_code == 200
+            answer = httpx.post(f"{running.url}/{path}", json=body, headers=headers, timeout=PATIENCE_S)
+            assert answer.status_code == 200

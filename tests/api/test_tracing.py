@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from http_harness import MODEL, Running, ScriptedVerifier, eventually, says
+from http_harness import FOREVER_S, MODEL, Running, ScriptedVerifier, eventually, leave, says
 
 from serving.errors import UnavailableError
 from serving.logs import JsonFormatter
@@ -125,9 +125,9 @@ def test_lines_of_failures_name_code_and_field(
 
 
 def test_the_line_of_a_client_that_left(server: Running, verifier: ScriptedVerifier, log: Log) -> None:
-    verifier.script = lambda _: [60.0]
-    with httpx.Client(base_url=server.url, timeout=0.2) as http, pytest.raises(httpx.ReadTimeout):
-        http.post("/v1/chat/completions", json=CHAT, headers={"X-Request-Id": "gone"})
+    verifier.script = lambda _: [FOREVER_S]
+    name = {"X-Request-Id": "gone"}
+    leave(server, "/v1/chat/completions", CHAT, once=lambda: len(verifier.requests) == 1, headers=name)
     assert log.line("gone")["status"] == 499
 
 

@@ -7,7 +7,7 @@ from time import perf_counter
 
 import frames
 import pytest
-from http_harness import CARD, Event, ScriptedVerifier, says
+from http_harness import CARD, FOREVER_S, Event, ScriptedVerifier, says
 
 from serving.errors import GenerationError
 from serving.metrics import RouterMetrics
@@ -59,14 +59,21 @@ async def test_closing_aborts_every_choice(n: int) -> None:
 
 @pytest.mark.parametrize("n", [1, 3])
 async def test_cancelling_aborts_every_choice(n: int) -> None:
-    verifier = ScriptedVerifier(script=lambda _: [60.0])
+    asked = asyncio.Event()
+
+    def script(_: GenerationRequest) -> list[Event]:
+        if len(verifier.requests) == n:
+            asked.set()
+        return [FOREVER_S]
+
+    verifier = ScriptedVerifier(script=script)
 
     async def consume() -> None:
         async for _ in generation(verifier, n).pieces():
             pass
 
     task = asyncio.create_task(consume())
-    await asyncio.sleep(0.02)
+    await asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -75,7 +82,7 @@ async def test_cancelling_aborts_every_choice(n: int) -> None:
 
 async def test_one_failure_ends_all() -> None:
     def script(request: GenerationRequest) -> list[Event]:
-        return [0.02, GenerationError("lost")] if request.choice_index == 1 else [60.0]
+        return [0.02, GenerationError("lost")] if request.choice_index == 1 else [FOREVER_S]
 
     verifier = ScriptedVerifier(script=script)
     with pytest.raises(GenerationError, match="lost"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -56,6 +58,20 @@ class Verifiers(ScriptedVerifier):
             )
         if error is not None:
             yield error
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long was waited before each try but the first; by a clock that nothing but waiting moves."""
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr("serving.router.replay.asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr("serving.router.replay.monotonic", lambda: 1000 + sum(pauses))
+    return pauses
 
 
 async def answer(verifiers: Verifiers, **settings: Any) -> list[TokenDelta]:
@@ -130,11 +146,12 @@ async def test_where_only_another_model_is_left_it_says_so() -> None:
         await answer(Verifiers((1, GOING), *[(0, replaced)] * 100), replay_wait_s=0.3)
 
 
-async def test_it_does_not_wait_for_ever() -> None:
+async def test_it_does_not_wait_for_ever(pauses: list[float]) -> None:
     verifiers = Verifiers((1, LOST), *[(0, RESTARTING)] * 100)
     with pytest.raises(UnavailableError, match="restarting"):
-        await answer(verifiers, replay_wait_s=0.3)
-    assert 2 < len(verifiers.requests) < 6
+        await answer(verifiers, replay_wait_s=1.0)
+    assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8])
+    assert len(verifiers.requests) == 5
 
 
 @pytest.mark.parametrize("error", [RESTARTING, FULL, GenerationError("the engine failed")])

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from http_harness import CARD, ScriptedVerifier, config
+from http_harness import CARD, PATIENCE_S, ScriptedVerifier, config
 
 from serving.errors import ModelReplacedError, TokenizerReplacedError, UnavailableError
 from serving.router import service as service_module
@@ -19,15 +19,24 @@ def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_module, "_RETRY_S", 0.01)
 
 
+async def reason_not_ready(service: Service, reason: str) -> None:
+    """Wait until the service gives this reason."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with pytest.raises(UnavailableError) as error:
+                _ = service.model
+            if reason in str(error.value):
+                return
+            await asyncio.sleep(0.01)
+
+
 async def test_ready_once_a_verifier_is_up() -> None:
     verifier = ScriptedVerifier(up=False)
     service = Service(config(), verifier)
     connecting = asyncio.create_task(service.connect())
-    await asyncio.sleep(0.03)
-    with pytest.raises(UnavailableError, match="no verifier is up"):
-        _ = service.model
+    await reason_not_ready(service, "no verifier is up")
     verifier.up = True
-    await asyncio.wait_for(connecting, 2)
+    await asyncio.wait_for(connecting, PATIENCE_S)
     assert service.model.card is verifier.card
 
 
@@ -41,9 +50,7 @@ async def test_ready_once_a_verifier_is_up() -> None:
 async def test_an_unusable_model_is_never_ready(wrong: dict[str, object], reason: str) -> None:
     service = Service(config(), ScriptedVerifier(card=replace(CARD, **wrong)))
     connecting = asyncio.create_task(service.connect())
-    await asyncio.sleep(0.03)
-    with pytest.raises(UnavailableError, match=reason):
-        _ = service.model
+    await reason_not_ready(service, reason)
     connecting.cancel()
 
 
@@ -56,9 +63,7 @@ async def test_a_silent_verifier(monkeypatch: pytest.MonkeyPatch) -> None:
 
     service = Service(config(), Silent())
     connecting = asyncio.create_task(service.connect())
-    await asyncio.sleep(0.05)
-    with pytest.raises(UnavailableError, match="no verifier has answered"):
-        _ = service.model
+    await reason_not_ready(service, "no verifier has answered")
     connecting.cancel()
 
 

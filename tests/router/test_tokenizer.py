@@ -15,7 +15,7 @@ async def test_a_long_text_does_not_stop_the_event_loop() -> None:
     encoding = asyncio.create_task(Tokenizer(byte_level()).encode(text, add_special_tokens=False))
     turns = 0
     while not encoding.done():
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
         turns += 1
     assert turns > 20
     assert await encoding == tuple(TOKENIZER.encode(text, add_special_tokens=False).ids)
