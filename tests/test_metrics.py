@@ -68,7 +68,7 @@ class Process:
         self.port = int(self.inner.stdout.readline())
 
     def scrape(self) -> Sample:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as response:
             return samples(response.read().decode())
 
     def kill(self) -> None:

@@ -58,7 +58,7 @@ def fetch(port: int, path: str, body: dict[str, Any] | None = None) -> str:
 
 def status(port: int, path: str) -> int:
     try:
-        with urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=60) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code

@@ -33,8 +33,8 @@ def kubernetes(cluster: FakeKubernetes) -> FakeKubernetes:
 
 @pytest.fixture
 def drain(deploy: CommandLine) -> Any:
-    def run(*flags: object, node: str = NODE) -> Ran:
-        return deploy("drain", node, "--poll", 0.05, "--deadline", 1, *flags)
+    def run(*flags: object, node: str = NODE, deadline: float = 60) -> Ran:
+        return deploy("drain", node, "--poll", 0.05, "--deadline", deadline, *flags)
 
     return run
 
@@ -101,7 +101,7 @@ def test_a_budget_that_never_yields(kubernetes: FakeKubernetes, drain: Any) -> N
         raise Refusal(429, "no")
 
     kubernetes.on_evict = budget
-    ran = drain()
+    ran = drain(deadline=1)
     assert ran.status == 3
     assert ran.error == "after 1 s a disruption budget keeps verifier, dns."
 
@@ -111,11 +111,11 @@ def test_pods_that_take_too_long_to_end(kubernetes: FakeKubernetes, drain: Any) 
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
     kubernetes.on_evict = ending
-    ran = drain()
+    ran = drain(deadline=1)
     assert ran.status == 3
     assert ran.error == "after 1 s verifier, dns still ends."
     kubernetes.log.clear()
-    drain()
+    drain(deadline=1)
     assert "create pods/eviction verifier" not in kubernetes.log  # told already
 
 

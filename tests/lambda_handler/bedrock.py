@@ -45,7 +45,7 @@ class Bedrock:
         yield _frame("messageStart", {"role": "assistant"})
         for index, text in enumerate(self.texts):
             if index:
-                self.hold.wait(10)
+                self.hold.wait(60)
             yield _frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": text}})
         if self.breaks_off:
             yield _frame(self.breaks_off, {"message": "too slow"}, "exception")

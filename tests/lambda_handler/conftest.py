@@ -180,5 +180,5 @@ def ask(environment: dict[str, str], runtime_api: str, gateway: gateway_api.Gate
 def start() -> Callable[[dict[str, str]], int]:
     """Runs the function with these variables until it ends; returns its exit status."""
     return lambda variables: (
-        subprocess.run([FUNCTION / "bootstrap"], env=variables, cwd="/", timeout=60).returncode
+        subprocess.run([FUNCTION / "bootstrap"], env=variables, cwd="/", timeout=120).returncode
     )

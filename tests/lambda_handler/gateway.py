@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 DELIMITER = bytes(8)
+PATIENCE_S = 60.0  # until something counts as hanging, however busy the machine is
 
 
 class Part(NamedTuple):
@@ -30,7 +31,7 @@ class Reply:
     def chunks(self) -> Iterator[bytes]:
         if self.rest:
             yield self.rest
-        while (part := self.parts.get(timeout=20)).data is not None:
+        while (part := self.parts.get(timeout=PATIENCE_S)).data is not None:
             yield part.data
 
     def json(self) -> dict[str, Any]:
@@ -61,7 +62,7 @@ class Gateway:
         self.events.put((event, parts))
         received = b""
         while DELIMITER not in received:
-            data = parts.get(timeout=20).data
+            data = parts.get(timeout=PATIENCE_S).data
             assert data is not None, "the reply ended before its delimiter"
             received += data
         head, _, rest = received.partition(DELIMITER)

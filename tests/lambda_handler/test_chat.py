@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from bedrock import Bedrock, Refusal
 from chat_lambda.settings import Settings
-from gateway import Gateway
+from gateway import PATIENCE_S, Gateway
 
 MODEL = "amazon.nova-micro-v1:0"
 
@@ -144,7 +144,7 @@ def test_what_is_not_set_is_said_at_start(
 ) -> None:
     del environment["CANOPY_MODEL_ID"]
     assert start(environment | {"AWS_LAMBDA_RUNTIME_API": runtime_api}) == 1
-    assert gateway.init_errors.get(timeout=5)["errorMessage"] == "CANOPY_MODEL_ID is not set"
+    assert gateway.init_errors.get(timeout=PATIENCE_S)["errorMessage"] == "CANOPY_MODEL_ID is not set"
 
 
 @pytest.mark.parametrize(
