@@ -1,12 +1,37 @@
-"""Draft heads for whole runs of benchmarks on the tiny model."""
+"""Draft heads for whole runs of benchmarks on the tiny model, and commands that end before a run."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from tiny_heads import TinyHead, save_head
+
+from benchmarks.__main__ import main
+
+
+class Ended(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run_here(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """A benchmark that ends before it needs torch, whose threads are set up once in a process."""
+
+    def run(*arguments: str | Path) -> Ended:
+        capsys.readouterr()
+        try:
+            status = main([str(argument) for argument in arguments])
+        except SystemExit as end:  # argparse's
+            status = int(end.code or 0)
+        return Ended(status, *capsys.readouterr())
+
+    return run
 
 
 def vocab_size(tiny_model: Path) -> int:

@@ -111,10 +111,10 @@ def _steps(run: Path) -> int:
     return len((run / "log.csv").read_text().splitlines()) - 1
 
 
-def test_the_estimate_comes_without_the_work(words: Words, tmp_path: Path) -> None:
-    done = ablation(*words, "--out", tmp_path / "results", "--estimate")
-    assert (done.returncode, done.stdout.splitlines()[1:]) == (0, [])
-    assert "This takes about " in done.stdout
+def test_the_estimate_comes_without_the_work(run_here: Any, words: Words, tmp_path: Path) -> None:
+    done = run_here("ablation", *words, "--out", tmp_path / "results", "--estimate")
+    assert (done.status, done.out.splitlines()[1:]) == (0, [])
+    assert "This takes about " in done.out
     assert not (tmp_path / "results").exists()
 
 
@@ -127,7 +127,7 @@ def test_the_estimate_comes_without_the_work(words: Words, tmp_path: Path) -> No
         (["--questions", ".", "--part", "leaf"], "'leaf' is not a name known here"),
     ],
 )
-def test_wrong_values_name_their_flag(arguments: list[str], complaint: str) -> None:
-    done = ablation(*arguments)
-    assert done.returncode == 2
-    assert complaint in done.stderr.splitlines()[-1]
+def test_wrong_values_name_their_flag(run_here: Any, arguments: list[str], complaint: str) -> None:
+    done = run_here("ablation", *arguments)
+    assert done.status == 2
+    assert complaint in done.err.splitlines()[-1]

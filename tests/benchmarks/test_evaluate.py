@@ -98,12 +98,14 @@ def _check_rows(rows: list[dict[str, Any]]) -> None:
         ("", "poetry.jsonl has no questions; expected a"),
     ],
 )
-def test_a_wrong_or_empty_question_file_is_refused(tmp_path: Path, line: str, complaint: str) -> None:
+def test_a_wrong_or_empty_question_file_is_refused(
+    run_here: Any, tmp_path: Path, line: str, complaint: str
+) -> None:
     """S25: in one sentence, before anything is loaded."""
     (tmp_path / "poetry.jsonl").write_text(line)
-    done = evaluate("--questions", tmp_path, "--tasks", "poetry", "--out", tmp_path / "a.json")
-    assert done.returncode == 1
-    (said,) = done.stderr.splitlines()
+    done = run_here("evaluate", "--questions", tmp_path, "--tasks", "poetry", "--out", tmp_path / "a.json")
+    assert done.status == 1
+    (said,) = done.err.splitlines()
     assert said.startswith("error: ")
     assert complaint in said
     assert not (tmp_path / "a.rows.jsonl").exists()
@@ -118,7 +120,7 @@ def test_a_wrong_or_empty_question_file_is_refused(tmp_path: Path, line: str, co
         (["--questions", ".", "--out", "a.json", "--temperature=-1"], "--temperature"),
     ],
 )
-def test_wrong_values_name_their_flag(arguments: list[str], complaint: str) -> None:
-    done = evaluate(*arguments)
-    assert done.returncode == 2
-    assert complaint in done.stderr.splitlines()[-1]
+def test_wrong_values_name_their_flag(run_here: Any, arguments: list[str], complaint: str) -> None:
+    done = run_here("evaluate", *arguments)
+    assert done.status == 2
+    assert complaint in done.err.splitlines()[-1]

@@ -106,10 +106,10 @@ def test_the_whole_service(questions: Path, tiny_model: Path, tiny_head: Path, t
     assert roles["total"] == pytest.approx(sum(roles.values()) / 2, rel=1e-5)
 
 
-def test_questions_must_be_named() -> None:
-    done = speed()
-    assert done.returncode == 2
-    assert "--questions is required: a folder with one file TASK.jsonl per task" in done.stderr
+def test_questions_must_be_named(run_here: Any) -> None:
+    done = run_here("speed")
+    assert done.status == 2
+    assert "--questions is required: a folder with one file TASK.jsonl per task" in done.err
 
 
 @pytest.mark.parametrize(
@@ -118,29 +118,38 @@ def test_questions_must_be_named() -> None:
         (["--tasks", "poetry"], "poetry.jsonl cannot be read"),
         (["--json", "no/such/folder/a.json"], "there is no folder"),
         (["--figure", "speed.gif"], "must end in .png, .svg, .pdf"),
-        (["--tasks", "alpaca", "--model", "no-such-model"], "no-such-model"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(questions: Path, arguments: list[str], complaint: str) -> None:
-    done = speed("--questions", questions, "--sections", "tasks", "--through", "engine", *arguments)
+def test_what_is_wrong_is_said_in_one_line(
+    run_here: Any, questions: Path, arguments: list[str], complaint: str
+) -> None:
+    done = run_here("speed", "--questions", questions, *arguments)
+    assert done.status == 1
+    assert done.err.splitlines()[-1].startswith("error: ")
+    assert complaint in done.err
+
+
+def test_a_model_that_there_is_not_is_one_line_too(questions: Path) -> None:
+    asked = ["--sections", "tasks", "--through", "engine", "--tasks", "alpaca"]
+    done = speed("--questions", questions, *asked, "--model", "no-such-model")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: ")
-    assert complaint in done.stderr
+    assert "no-such-model" in done.stderr
 
 
-def test_the_wrong_line_of_a_file_is_named(questions: Path) -> None:
+def test_the_wrong_line_of_a_file_is_named(run_here: Any, questions: Path) -> None:
     with (questions / "cnn_dm.jsonl").open("a") as file:
         file.write("{}")
-    done = speed("--questions", questions, "--tasks", "alpaca,cnn_dm")
-    assert done.returncode == 1
-    assert "cnn_dm.jsonl, line 3: question_id" in done.stderr
+    done = run_here("speed", "--questions", questions, "--tasks", "alpaca,cnn_dm")
+    assert done.status == 1
+    assert "cnn_dm.jsonl, line 3: question_id" in done.err
 
 
 @pytest.mark.parametrize(
     ("flag", "value"),
     [("--limit", "0"), ("--concurrency", "1,x"), ("--sections", "speed"), ("--through", "")],
 )
-def test_wrong_values_name_their_flag(questions: Path, flag: str, value: str) -> None:
-    done = speed("--questions", questions, flag, value)
-    assert done.returncode == 2
-    assert flag in done.stderr.splitlines()[-1]
+def test_wrong_values_name_their_flag(run_here: Any, questions: Path, flag: str, value: str) -> None:
+    done = run_here("speed", "--questions", questions, flag, value)
+    assert done.status == 2
+    assert flag in done.err.splitlines()[-1]
