@@ -41,7 +41,13 @@ def tiny(port: int, tiny_model: Path) -> Deployed:
         "served_model_name": "tiny",
         "dtype": "float32",
         "engine": {"kv_cache_memory": "8MiB", "max_num_seqs": 8, "num_threads": 1},
-        "speculation": {"num_speculative_tokens": 5, "placement": "pool", "overlap": "always"},
+        # A busy machine's drafters are waited for, or tests would compare plain with plain.
+        "speculation": {
+            "num_speculative_tokens": 5,
+            "placement": "pool",
+            "overlap": "always",
+            "deadline_s": 5.0,
+        },
     }
     return deploy(port, "tiny", settings)
 
@@ -51,7 +57,7 @@ def default(port: int) -> Deployed:
     settings = {
         "served_model_name": "smollm2",
         "engine": {"kv_cache_memory": "128MiB", "max_model_len": 2048},
-        # In mode auto a busy machine drafts little or nothing, and tests would compare plain with plain.
-        "speculation": {"num_speculative_tokens": 8, "placement": "pool"},
+        # Nor would it draft anything in mode auto.
+        "speculation": {"num_speculative_tokens": 8, "placement": "pool", "deadline_s": 5.0},
     }
     return deploy(port, "default", settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from serving.app import build
 from serving.replicas.workers import named_worker
 
 HOST = "127.0.0.1"
+PATIENCE_S = 120.0  # until something counts as hanging, however busy the machine is
 
 
 @dataclass(frozen=True)
@@ -36,17 +37,27 @@ class Deployed:
     def async_client(self) -> openai.AsyncOpenAI:
         return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key="any", max_retries=0)
 
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> httpx.Response:
+        return httpx.get(f"{self.url}/{path}", headers=headers, timeout=PATIENCE_S)
+
+    def post(self, path: str, body: dict[str, Any]) -> httpx.Response:
+        return httpx.post(f"{self.url}/{path}", json=body, timeout=PATIENCE_S)
+
     def stats(self) -> dict[str, Any]:
-        return self._handle("Verifier").stats.remote().result(timeout_s=30)
+        return self._handle("Verifier").stats.remote().result(timeout_s=PATIENCE_S)
 
     def wait_until_idle(self) -> None:
         """Nothing runs or waits, and every block is accounted for."""
         eventually(lambda: self.stats()["unfinished"] == 0)
-        self._handle("Verifier").check_integrity.remote().result(timeout_s=30)
+        self._handle("Verifier").check_integrity.remote().result(timeout_s=PATIENCE_S)
+
+    def wait_until_drafting(self) -> None:
+        """It has leased a drafter."""
+        eventually(lambda: self._draft_tokens() > 0)
 
     def metric(self, name: str, **labels: str) -> float:
         """Of all processes of the service; 0 where there is no such series yet."""
-        text = httpx.get(f"{self.url}/metrics", timeout=10).text
+        text = self.get("metrics").text
         samples = [
             sample
             for family in text_string_to_metric_families(text)
@@ -56,9 +67,17 @@ class Deployed:
         return sum(sample.value for sample in samples)
 
     def drafter_pid(self) -> int:
-        lease = self._handle("DrafterPool").lease.remote("a test", {}).result(timeout_s=30)
+        lease = self._handle("DrafterPool").lease.remote("a test", {}).result(timeout_s=PATIENCE_S)
         worker = named_worker(lease.worker)
         return ray.get(worker.__ray_call__.remote(lambda _: os.getpid()))
+
+    def _draft_tokens(self) -> int:
+        """Of a request that repeats itself."""
+        answer = self.client().completions.create(
+            model=self.model, prompt="abc" * 30, max_tokens=30, temperature=0
+        )
+        assert answer.model_extra is not None
+        return int(answer.model_extra["speculation"]["draft_tokens"])
 
     def _handle(self, deployment: str) -> Any:
         return serve.get_deployment_handle(deployment, self.name)
@@ -90,7 +109,7 @@ def _is_ready(deployed: Deployed) -> bool:
     return True
 
 
-def eventually(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+def eventually(condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "it never came true"

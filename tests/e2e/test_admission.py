@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from deployed import Deployed, deploy, eventually, replicas_of
+from deployed import PATIENCE_S, Deployed, deploy, eventually, replicas_of
 from ray import serve
 
 pytestmark = pytest.mark.ray
@@ -56,7 +56,7 @@ def test_the_same_beginning_goes_where_it_is_cached(small: Deployed) -> None:
 async def test_too_many_are_told_when_to_try_again(small: Deployed) -> None:
     """Those that were taken, or waited, are answered."""
     body: dict[str, Any] = {"model": "small", "prompt": "abc", "max_tokens": 300, "ignore_eos": True}
-    async with httpx.AsyncClient(base_url=small.url, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=small.url, timeout=PATIENCE_S) as http:
         requests = (http.post("/v1/completions", json=body) for _ in range(20))
         answers = await asyncio.gather(*requests)
     counts = Counter(answer.status_code for answer in answers)
@@ -77,7 +77,7 @@ def test_where_nothing_is_ready_it_is_said_at_once(small: Deployed) -> None:
             os.kill(pid, signal.SIGKILL)
     eventually(lambda: running_verifiers() == 0)
     answer = httpx.post(f"{small.url}/v1/completions", json={"model": "small", "prompt": "abc"}, timeout=2)
-    assert httpx.get(f"{small.url}/ready").status_code == answer.status_code == 503
+    assert small.get("ready").status_code == answer.status_code == 503
     assert answer.json()["error"]["message"] == "no verifier is in service; try again"
     assert int(answer.headers["retry-after"]) > 0
     eventually(lambda: running_verifiers() == 2)

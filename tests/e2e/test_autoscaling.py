@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from deployed import HOST, Deployed, deploy, eventually, replicas_of
 from ray import serve
@@ -73,7 +72,7 @@ def elastic(port: int, model: Path, least: int) -> Iterator[Deployed]:
 
 
 def is_ready(service: Deployed) -> bool:
-    return httpx.get(f"{service.url}/ready").is_success
+    return service.get("ready").is_success
 
 
 def numbers() -> tuple[int, int]:

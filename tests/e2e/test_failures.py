@@ -24,10 +24,15 @@ LONG: dict[str, Any] = {
 
 
 def test_a_client_that_leaves_frees_its_sequence(tiny: Deployed) -> None:
-    with tiny.client().completions.create(**LONG, stream=True) as stream:
-        next(iter(stream))
-        assert tiny.stats()["unfinished"] == 1
+    eventually(lambda: leaves_under_way(tiny))
     tiny.wait_until_idle()
+
+
+def leaves_under_way(service: Deployed) -> bool:
+    """False where the answer was whole before anybody looked, on a busy machine."""
+    with service.client().completions.create(**LONG, stream=True) as stream:
+        next(iter(stream))
+        return bool(service.stats()["unfinished"] == 1)
 
 
 def test_a_client_that_leaves_without_streaming_frees_all_choices(tiny: Deployed) -> None:
@@ -40,17 +45,8 @@ async def test_a_drafter_killed_on_the_way_changes_nothing(tiny: Deployed) -> No
     expected = tiny.client().completions.create(**LONG).choices[0].text
     drafter = await asyncio.to_thread(tiny.drafter_pid)
     assert await text_while(tiny, LONG, drafter, signal.SIGKILL) == expected
-    await asyncio.to_thread(eventually, lambda: draft_tokens(tiny) > 0)
+    await asyncio.to_thread(tiny.wait_until_drafting)
     await asyncio.to_thread(tiny.wait_until_idle)
-
-
-def draft_tokens(service: Deployed) -> int:
-    """Of a request that repeats itself."""
-    answer = service.client().completions.create(
-        model="tiny", prompt="abc" * 30, max_tokens=30, temperature=0
-    )
-    assert answer.model_extra is not None
-    return int(answer.model_extra["speculation"]["draft_tokens"])
 
 
 async def test_a_stream_outlives_a_killed_engine(tiny: Deployed) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import httpx
 import pytest
 from deployed import Deployed
 
@@ -50,6 +49,7 @@ async def test_the_default_model_says_the_same_with_and_without(
     default: Deployed, temperature: float
 ) -> None:
     params: dict[str, Any] = {"max_tokens": 64, "temperature": temperature, "seed": 11}
+    await asyncio.to_thread(default.wait_until_drafting)
     speculative = await answers(default, QUESTIONS, **params)
     plain = await answers(default, QUESTIONS, **params, extra_body={"num_speculative_tokens": 0})
     assert texts(speculative) == texts(plain)
@@ -81,6 +81,7 @@ async def test_penalties_bias_and_logprobs_are_those_of_plain_decoding(
         "logprobs": True,
         "top_logprobs": 2,
     }
+    await asyncio.to_thread(tiny.wait_until_drafting)
     more = {"repetition_penalty": 1.02, "min_tokens": 30, "stop_token_ids": [60, 61]}
     speculative = await answers(tiny, prompts, **params, extra_body=more)
     plain = await answers(tiny, prompts, **params, extra_body={**more, "num_speculative_tokens": 0})
@@ -109,6 +110,6 @@ def test_a_prompt_is_scored_the_same_whatever_follows(tiny: Deployed) -> None:
     assert (len(scores), scores[0], alone.usage.completion_tokens) == (20, None, 0)
     assert scores[1:] == pytest.approx(answered.logprobs.token_logprobs[1:20], abs=1e-4)
     assert len(answered.logprobs.token_logprobs) == 40
-    written = httpx.post(f"{tiny.url}/detokenize", json={"tokens": prompt}).json()["prompt"]
+    written = tiny.post("detokenize", {"tokens": prompt}).json()["prompt"]
     assert alone.choices[0].text == written
     assert answered.text.startswith(written)

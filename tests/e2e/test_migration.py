@@ -75,7 +75,7 @@ class Moving(Deployed):
 def moving(port: int, tiny_model: Path) -> Iterator[Moving]:
     service = Moving("moving", f"http://{HOST}:{port}/moving", "moving")
     service.apply(tiny_model, verifiers=1)
-    eventually(lambda: service.settled(1), 120)
+    eventually(lambda: service.settled(1))
     yield service
     serve.delete("moving")
 
@@ -105,7 +105,7 @@ async def under_load(moving: Moving, disturb: Callable[[], Awaitable[None]]) -> 
 @pytest.mark.slow
 async def test_scaling_down_under_load_fails_no_request(moving: Moving, tiny_model: Path) -> None:
     await asyncio.to_thread(moving.apply, tiny_model, 2)
-    await asyncio.to_thread(eventually, lambda: moving.settled(2), 120)
+    await asyncio.to_thread(eventually, lambda: moving.settled(2))
 
     async def scale_down() -> None:
         await asyncio.to_thread(moving.apply, tiny_model, 1)
@@ -123,7 +123,7 @@ async def test_a_rolling_update_under_load_fails_no_request(moving: Moving, tiny
 
     async def update() -> None:
         await asyncio.to_thread(moving.apply, tiny_model, 1, router={"max_choices": 5})
-        await asyncio.to_thread(eventually, lambda: moving.replaced(before), 120)
+        await asyncio.to_thread(eventually, lambda: moving.replaced(before))
 
     assert await under_load(moving, update) > 2 * len(SEEDS)
     assert moving.metric("canopy:replays_total", reason="migrated") > 0
@@ -168,7 +168,7 @@ async def test_an_update_to_another_model_mixes_no_answers(
     patience = {"router": {"replay_wait_s": 3}}
     before = set(replicas_of("moving"))
     await asyncio.to_thread(moving.apply, tiny_model, 1, **patience)
-    await asyncio.to_thread(eventually, lambda: moving.replaced(before), 120)
+    await asyncio.to_thread(eventually, lambda: moving.replaced(before))
     old = [await moving.whole(seed) for seed in SEEDS]
     over = asyncio.Event()
 
@@ -181,7 +181,7 @@ async def test_an_update_to_another_model_mixes_no_answers(
     clients = [asyncio.create_task(ask(seed)) for seed in SEEDS]
     before = set(replicas_of("moving"))
     await asyncio.to_thread(moving.apply, other_model, 1, **patience)
-    await asyncio.to_thread(eventually, lambda: moving.replaced(before), 120)
+    await asyncio.to_thread(eventually, lambda: moving.replaced(before))
     over.set()
     answers = dict(zip(SEEDS, await asyncio.gather(*clients), strict=True))
     new = [await moving.whole(seed) for seed in SEEDS]

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from deployed import Deployed
+from deployed import PATIENCE_S, Deployed
 
 pytestmark = pytest.mark.ray
 
@@ -15,8 +15,8 @@ HELLO: list[Any] = [{"role": "user", "content": "abcabcabc"}]
 
 
 def test_probes(tiny: Deployed) -> None:
-    assert httpx.get(f"{tiny.url}/health").status_code == 200
-    assert httpx.get(f"{tiny.url}/ready").status_code == 200
+    assert tiny.get("health").status_code == 200
+    assert tiny.get("ready").status_code == 200
 
 
 def test_models(tiny: Deployed) -> None:
@@ -57,7 +57,7 @@ def test_prefix_hits_are_counted_and_belong_to_a_salt(tiny: Deployed) -> None:
 
 
 def counted(tiny: Deployed, name: str) -> float:
-    lines = httpx.get(f"{tiny.url}/metrics").text.splitlines()
+    lines = tiny.get("metrics").text.splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
 
 
@@ -122,13 +122,13 @@ def test_stop_string_ends_the_text_before_it(tiny: Deployed) -> None:
 
 
 def test_the_request_id_comes_back(tiny: Deployed) -> None:
-    answer = httpx.get(f"{tiny.url}/v1/models", headers={"X-Request-Id": "mine-1"})
+    answer = tiny.get("v1/models", headers={"X-Request-Id": "mine-1"})
     assert answer.headers.get_list("x-request-id") == ["mine-1"]
 
 
 def test_metrics_of_all_processes_are_merged(tiny: Deployed) -> None:
     tiny.client().completions.create(model="tiny", prompt="abc", max_tokens=4)
-    text = httpx.get(f"{tiny.url}/metrics").text
+    text = tiny.get("metrics").text
     assert 'vllm:generation_tokens_total{model_name="tiny"}' in text  # counted by the router
     assert 'vllm:num_requests_running{model_name="tiny"}' in text  # counted by rank 0
 
@@ -158,7 +158,7 @@ BAD: list[tuple[bytes, int, str | None]] = [
 @pytest.mark.parametrize(("body", "status", "param"), BAD, ids=lambda value: str(value)[:60])
 def test_bad_input_names_the_field(tiny: Deployed, body: bytes, status: int, param: str | None) -> None:
     headers = {"Content-Type": "application/json"}
-    answer = httpx.post(f"{tiny.url}/v1/completions", content=body, headers=headers)
+    answer = httpx.post(f"{tiny.url}/v1/completions", content=body, headers=headers, timeout=PATIENCE_S)
     assert answer.status_code == status, answer.text
     error = answer.json()["error"]
     assert error["param"] == param
