@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 from tiny_models import save_tiny, tiny_model
 
 
-def test_a_line_per_number_of_rows(tmp_path: Path) -> None:
+def test_a_line_per_number_of_rows(run_here: Any, tmp_path: Path) -> None:
     folder = save_tiny(tmp_path / "model", tiny_model())
-    command = [sys.executable, "-m", "benchmarks", "kernels", "--model", str(folder), "--repeats", "2"]
-    done = subprocess.run([*command, "--rows", "1,7"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    title, header, _, *rows = done.stdout.strip().splitlines()
+    done = run_here("kernels", "--model", folder, "--repeats", "2", "--rows", "1,7")
+    assert done.status == 0, done.err
+    title, header, _, *rows = done.out.strip().splitlines()
     assert "bfloat16" in title
     assert header.split() == ["rows", "torch", "ms", "kernels", "ms", "ratio"]
     assert [row.split()[0] for row in rows] == ["1", "7"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_models import save_tiny, tiny_model
@@ -13,13 +12,12 @@ from tiny_models import save_tiny, tiny_model
 from benchmarks.prefix import Timed, rows_of
 
 
-def test_the_second_request_of_a_pair_finds_the_prefix(tmp_path: Path) -> None:
+def test_the_second_request_of_a_pair_finds_the_prefix(run_here: Any, tmp_path: Path) -> None:
     folder, path = save_tiny(tmp_path / "model", tiny_model()), tmp_path / "prefix.json"
-    command = [sys.executable, "-m", "benchmarks", "prefix", "--model", str(folder), "--repeats", "1"]
-    options = ["--prefix", "100", "--suffix", "5", "--json", str(path)]
-    done = subprocess.run([*command, *options], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    _, _, _, cold, cached, *_ = done.stdout.splitlines()
+    options = ["--repeats", "1", "--prefix", "100", "--suffix", "5", "--json", path]
+    done = run_here("prefix", "--model", folder, *options)
+    assert done.status == 0, done.err
+    _, _, _, cold, cached, *_ = done.out.splitlines()
     assert cold.split()[:2] == ["cold", "0"]
     assert cached.split()[:2] == ["cached", "96"]
     report = json.loads(path.read_text())
