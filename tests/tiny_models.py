@@ -10,6 +10,7 @@ from tiny_tokenizers import byte_level
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from serving.config import ServeConfig
+from serving.kernels.build import load_library
 
 SMALL: dict[str, Any] = {
     "model_type": "llama",
@@ -44,6 +45,14 @@ def save_tiny(folder: Path, model: PreTrainedModel) -> Path:
     """Whatever a served model's folder has; the tokenizer's ids are not the model's."""
     model.save_pretrained(folder)
     (folder / "tokenizer.json").write_bytes(byte_level())
+    return folder
+
+
+def own_cache(folder: Path) -> Path:
+    """A cache folder that has nothing but the kernels, which take seconds to compile."""
+    shared = ServeConfig().cache_dir
+    load_library(shared)
+    (folder / "kernels").symlink_to(shared / "kernels")
     return folder
 
 

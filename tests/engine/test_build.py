@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from runs import request, run
-from tiny_models import SMALL, config_for, save_tiny, tiny_model
+from tiny_models import SMALL, config_for, own_cache, save_tiny, tiny_model
 from tiny_tokenizers import byte_level
 
 from serving.config import ServeConfig
@@ -134,7 +134,7 @@ def test_torch_has_the_threads_where_it_does_the_work() -> None:
 
 def test_the_dtype_chosen_once_is_kept(tmp_path: Path) -> None:
     architecture = Architecture.from_hf(SMALL)
-    config = ServeConfig.load({"cache_dir": str(tmp_path)}, environ={})
+    config = ServeConfig.load({"cache_dir": str(own_cache(tmp_path))}, environ={})
     first = choose_placement(config, architecture)
     (remembered,) = (tmp_path / "dtype").iterdir()
     assert remembered.read_text() == first.dtype_name

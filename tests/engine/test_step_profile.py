@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from runs import request, run
-from tiny_models import config_for
+from tiny_models import config_for, own_cache
 
 from serving.config import ServeConfig
 from serving.drafting.colocated import ColocatedChannel
@@ -23,7 +23,7 @@ def start(config: ServeConfig) -> Engine:
 @pytest.fixture
 def config(llama: Path, tmp_path: Path) -> ServeConfig:
     base = config_for(llama, "float32", max_num_batched_tokens=64)
-    return base.model_copy(update={"cache_dir": tmp_path})
+    return base.model_copy(update={"cache_dir": own_cache(tmp_path)})
 
 
 def profiles(config: ServeConfig) -> list[Path]:

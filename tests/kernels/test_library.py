@@ -10,12 +10,20 @@ import pytest
 import torch
 
 from serving.kernels import ahead
-from serving.kernels.build import BuildError, cpu_features, load_library
+from serving.kernels.build import BuildError, cpu_features, find_compiler, load_library
 from serving.kernels.native import Kernels
 
 
 def libraries(cache: Path) -> list[Path]:
     return sorted((cache / "kernels").iterdir())
+
+
+def hasty_compiler(folder: Path) -> Path:
+    """This machine's, but it optimises nothing: three times as quick."""
+    script = folder / "c++"
+    script.write_text(f'#!/bin/sh\nexec {find_compiler()} "$@" -O0\n')
+    script.chmod(0o755)
+    return script
 
 
 def build(cache: Path, barrier: Barrier) -> None:
@@ -30,8 +38,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spawn = multiprocessing.get_context("spawn")
     barrier = spawn.Barrier(2)
     processes = [spawn.Process(target=build, args=(cache, barrier)) for _ in range(2)]
-    for process in processes:
-        process.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CXX", str(hasty_compiler(tmp_path_factory.mktemp("compiler"))))
+        for process in processes:
+            process.start()
     for process in processes:
         process.join(120)
     assert [process.exitcode for process in processes] == [0, 0]
