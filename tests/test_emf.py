@@ -131,7 +131,7 @@ def test_the_command_waits_for_the_process_beside_it() -> None:
         try:
             assert "no metrics" in json.loads(process.stdout.readline())["message"]
             server.server_activate()
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
             lines = (json.loads(line) for line in process.stdout)
             assert next(line for line in lines if "_aws" in line)["vllm:num_requests_running"] == 3
         finally:

@@ -223,7 +223,7 @@ def _handler(cluster: FakeKubernetes) -> type[BaseHTTPRequestHandler]:
             try:
                 while data := pod.recv(8192):
                     websocket.send(self, b"\x00" + data)
-            except OSError:
+            except (OSError, ValueError):  # of a file that is closed
                 pass  # the client has gone
 
     return Handler

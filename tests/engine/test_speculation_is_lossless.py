@@ -364,7 +364,7 @@ def everything_at_once(m: int) -> Case:
     requests = [
         GenerationRequest(f"{i}-{j}", prompt, SamplingParams(24 + i, seed=i, **sampling))
         for i, prompt in enumerate(PROMPTS)
-        for j, sampling in (ways if m in (4, 16) else ways[i % 2 :: 3])
+        for j, sampling in (ways if m == 4 else ways[i % 3 :: 3])
     ]
     arriving = tuple((i // 4, each) for i, each in enumerate(requests))
     overlap = "always" if m in (2, 16) else "off"

@@ -31,7 +31,7 @@ Ask = Callable[..., gateway_api.Reply]
 def running(server: ThreadingHTTPServer) -> Iterator[str]:
     """The server's host:port."""
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"127.0.0.1:{server.server_port}"
     server.shutdown()

@@ -98,7 +98,7 @@ def serve_files() -> Iterator[FileServer]:
     handler = type("Handler", (_Handler,), {"state": state})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
         state.url = f"http://127.0.0.1:{http.server_port}"
-        thread = threading.Thread(target=http.serve_forever, daemon=True)
+        thread = threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield state
         http.shutdown()
