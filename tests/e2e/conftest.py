@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -24,14 +25,17 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session")
-def port(ray_cluster: None) -> Iterator[int]:
+def port(ray_cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Serve's HTTP port. Not its usual one: a service may be running on this machine."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         number = probe.getsockname()[1]
-    serve.start(http_options={"host": HOST, "port": number})
-    yield number
-    serve.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        # Services leave their metrics there: like everything else of the tests they go when pytest tidies up.
+        patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+        serve.start(http_options={"host": HOST, "port": number})
+        yield number
+        serve.shutdown()
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ def settings(model: Path, **autoscaling: Any) -> dict[str, Any]:
     return {
         "model": str(model),
         "served_model_name": "elastic",
+        "metrics_dir": str(model.parent / "elastic-metrics"),
         "dtype": "float32",
         "engine": {"kv_cache_memory": "8MiB", "num_threads": 1, "max_num_seqs": 4},
         "speculation": {"num_speculative_tokens": 5, "placement": "pool"},

@@ -23,6 +23,7 @@ def apply(model: Path, budget: dict[str, Any] | None) -> None:
     arguments = {
         "model": str(model),
         "served_model_name": "switched",
+        "metrics_dir": str(model.parent / "switched-metrics"),
         "engine": {"kv_cache_memory": "8MiB", "num_threads": 1},
         "speculation": {"num_speculative_tokens": 5},
         "replicas": {"router_cpus": 0, "verifier_cpus": 0, "drafter_cpus": 0},
