@@ -103,10 +103,11 @@ class EngineConfig(_Section):
 class DraftBudget(_Section):
     """How m, the draft tokens verified per sequence and step, is chosen. May be changed while serving."""
 
-    mode: Literal["auto", "fixed", "schedule", "off"] | None = Field(
+    mode: Literal["auto", "latency", "fixed", "schedule", "off"] | None = Field(
         None,
         description="How m, the draft tokens verified per sequence and step, is chosen. `auto`: in every "
-        "step, by what they are worth and what they cost; `fixed`: num_speculative_tokens; `schedule`: "
+        "step, by what they are worth and what they cost; `latency`: the same, for requests of priority 0 "
+        "above all; `fixed`: num_speculative_tokens; `schedule`: "
         "num_speculative_tokens_per_batch_size; `off`: none. None: by which of these is set, else auto.",
     )
     num_speculative_tokens: int | None = Field(None, ge=0, le=255, description="m of mode fixed.")
@@ -116,7 +117,21 @@ class DraftBudget(_Section):
         "ends included; between two entries the lower one holds.",
     )
     max_num_speculative_tokens: int = Field(
-        32, ge=1, le=255, description="The most draft tokens of a sequence in mode auto."
+        32, ge=1, le=255, description="The most draft tokens of a sequence in modes auto and latency."
+    )
+    low_priority_weight: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="Mode latency: what a token of a request of priority 1 is worth, one of priority 0 being "
+        "worth 1.",
+    )
+    min_throughput: float = Field(
+        0.8,
+        ge=0,
+        le=1,
+        description="Mode latency: the share of mode auto's tokens per second, all requests together, that "
+        "has to be left.",
     )
     min_path_value: float = Field(
         0.05,
@@ -134,13 +149,15 @@ class DraftBudget(_Section):
         return self
 
     @property
-    def chosen_mode(self) -> Literal["auto", "fixed", "schedule", "off"]:
+    def chosen_mode(self) -> Literal["auto", "latency", "fixed", "schedule", "off"]:
         """`mode`, or what the other settings say."""
         if self.mode is not None:
             return self.mode
         if self.num_speculative_tokens_per_batch_size is not None:
             return "schedule"
-        return "auto" if self.num_speculative_tokens is None else "fixed"
+        if self.num_speculative_tokens is not None:
+            return "fixed"
+        return "latency" if {"low_priority_weight", "min_throughput"} & self.model_fields_set else "auto"
 
     @field_validator("num_speculative_tokens_per_batch_size")
     @classmethod
@@ -512,7 +529,7 @@ class ServeConfig(_Section):
 
         Raises ConfigError naming each field that is wrong, or cannot be changed while serving.
         """
-        own = self.speculation.model_dump(include=set(DraftBudget.model_fields))
+        own = self.speculation.model_dump(include=set(DraftBudget.model_fields), exclude_unset=True)
         changed = user_config.get("speculation", {})
         merged = {**own, **changed} if isinstance(changed, dict) else changed
         try:

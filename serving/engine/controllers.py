@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from serving.config import DraftBudget
+from serving.spec.aim import EVERYBODY, Aim
 from serving.spec.controller import AutoController, Controller, ScheduledController
 from serving.spec.cost import ForwardProfile, StepCost
 
 
 class Controllers:
-    """Makes one engine's controllers. What mode auto has learned outlives a change of mode."""
+    """Makes one engine's controllers. What was learned outlives a change of mode."""
 
     def __init__(self, profile: Callable[[], ForwardProfile]) -> None:
         """profile: called when it is first needed; takes seconds where nothing is remembered."""
@@ -21,7 +22,10 @@ class Controllers:
     def __call__(self, settings: DraftBudget) -> Controller:
         match settings.chosen_mode:
             case "auto":
-                return self._automatic(settings.max_num_speculative_tokens)
+                return self._automatic(settings.max_num_speculative_tokens).aim_at(EVERYBODY)
+            case "latency":
+                aim = Aim((1.0, settings.low_priority_weight), settings.min_throughput)
+                return self._automatic(settings.max_num_speculative_tokens).aim_at(aim)
             case "fixed":
                 assert settings.num_speculative_tokens is not None
                 return ScheduledController.fixed(settings.num_speculative_tokens, settings.min_path_value)

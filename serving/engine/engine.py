@@ -304,7 +304,7 @@ class Engine:
         groups = self._overlap.groups(free, rounds, _load_of(decoding, 0), self._controller)
         for group in groups:
             load = _load_of(group, 0, self._overlap.alternating)
-            plan = self._controller.plan(load._replace(missed_tokens=self._speculator.missed(group)))
+            plan = self._controller.plan(load._replace(missed=self._speculator.missed(group)))
             self._speculator.ask(((seq, self._scheduler.room(seq) - 1) for seq in group), plan)
         self._asking_s = time.perf_counter() - started
 
@@ -360,7 +360,13 @@ def no_drafts(seq: Sequence) -> int:
 
 
 def _load_of(decoding: list[Sequence], prefill_tokens: int, overlapped: bool = False) -> StepLoad:
-    return StepLoad(len(decoding), prefill_tokens, sum(seq.num_computed for seq in decoding), overlapped)
+    return StepLoad(
+        len(decoding),
+        prefill_tokens,
+        sum(seq.num_computed for seq in decoding),
+        overlapped,
+        tuple(seq.request.priority for seq in decoding),
+    )
 
 
 def _outcome(

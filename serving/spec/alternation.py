@@ -8,7 +8,7 @@ from serving.spec.forecast import Probing
 BEGINS, ENDS = 1.03, 0.99
 # After it was given up it is tried again where it is not that much slower, ever more rarely.
 WORTH_A_TRIAL = 0.5
-TRIAL = 16  # steps that it lasts at least: enough to turn a median of the last 31
+TRIAL = 18  # steps that it lasts at least: enough to turn a median of the last 31, and the next forecast
 PAUSE = 1024  # the most steps between two trials
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from serving.spec.aim import EVERYBODY, Aim
 from serving.spec.alternation import Alternation
 from serving.spec.cost import Seconds, StepCost, StepLoad
 from serving.spec.forecast import AchievedShare, ExpectedValues, Forecast, Probing, Stretches
@@ -23,9 +24,9 @@ PROMISING = 0.97
 LASTED = 32  # steps
 # Rows past the last node that the price looks at: where all are worth verifying, what would one more cost?
 BEYOND = 8
-# Plain steps that one forecast is for, and of which one is learned from: they are short and much alike.
-REFORECAST = 8
-LEARNED_FROM = 4
+# Steps that one forecast is for, and of which one is learned from: they are much alike, and plain ones short.
+FORECAST_FOR = {"plain": 8, "drafted": 2}
+LEARNED_FROM = {"plain": 4, "drafted": 2}
 # A probe drafts for a few: what it costs is lost where drafting does not pay.
 PROBED = 2
 # Of the price that the last step found, what the drafter is told: the next step's may be lower.
@@ -37,8 +38,8 @@ USUALLY_FED = 8
 class DraftPlan(NamedTuple):
     """What to ask of the drafter before the next step.
 
-    nodes: the most draft tokens of a sequence. sequences: how many of them to draft for; 0: the drafter is
-    not asked. price: the least path value that can be worth a row.
+    nodes: the most draft tokens of a sequence. sequences: how many of them to draft for, the most important
+    first; 0: the drafter is not asked. price: the least path value that can be worth a row.
     """
 
     nodes: int
@@ -175,11 +176,14 @@ class AutoController:
 
     rho is the rate that the cost model promises at this load, times the share of it that was achieved lately,
     so that it follows a change of load at once.
+
+    Where some weigh more than others (aim.py), so do their nodes' values and their tokens in rho.
     """
 
     def __init__(self, cost: StepCost, max_nodes: int, explore: float = 0.01, seed: int = 0) -> None:
         """max_nodes: of one sequence. explore: share of trees that are verified whole."""
         self.price = 0.0
+        self._aim = EVERYBODY
         self._cost, self._max_nodes, self._explore = cost, max_nodes, explore
         self._values = ExpectedValues(max_nodes)
         self._achieved = AchievedShare()
@@ -189,10 +193,15 @@ class AutoController:
         self._drafting = True
         self._stretches = Stretches()
         self._plan = NO_DRAFTS
-        self._forecasts: dict[tuple[int, bool], Forecast] = {}
+        self._forecasts: dict[tuple[int, int, bool], Forecast] = {}
         self._forecast_age = 0
-        self._plain_steps = 0
+        self._steps = 0
         self._random = np.random.default_rng(seed)
+
+    def aim_at(self, aim: Aim) -> Self:
+        """From the next step on."""
+        self._aim, self._forecasts = aim, {}
+        return self
 
     def plan(self, load: StepLoad) -> DraftPlan:
         self._plan = self._planned(load) if load.sequences else NO_DRAFTS
@@ -207,27 +216,47 @@ class AutoController:
         if plan.sequences:
             self._values.observe(values, plan.sequences, plan.nodes, trusted=not self._drafting)
         every = np.concatenate(values)
-        order = np.argsort(-every, kind="stable")
+        owners = np.repeat(np.arange(len(trees)), [len(tree) for tree in trees])
+        worth = every if self._aim.alike(load) else every * self._aim.of_each(load)[owners]
+        order = np.argsort(-worth, kind="stable")
         seconds = self._cost.step_s(load, load.sequences + np.arange(len(every) + 1 + BEYOND))
         rate = self._achieved.share * self._forecast(load).best
-        best = best_prefix(every[order], seconds[: len(every) + 1], rate)
+        allowed = self._fast_enough(every[order], seconds[: len(every) + 1], load, plan)
+        best = best_prefix(worth[order], seconds[: len(every) + 1], rate, allowed)
         self.price = rate * slope_after(seconds, best)
-        owners = np.repeat(np.arange(len(trees)), [len(tree) for tree in trees])
         chosen = np.bincount(owners[order[:best]], minlength=len(trees))
         return self._with_exploration(chosen, values, load, seconds)
 
+    def _fast_enough(
+        self, values: NDArray[np.float64], seconds: Seconds, load: StepLoad, plan: DraftPlan
+    ) -> NDArray[np.bool_] | None:
+        """bool [n + 1]: prefixes that leave all together fast enough, or the fastest; None: all do."""
+        if self._aim.alike(load):
+            return None
+        tokens = load.sequences + np.concatenate(([0.0], np.cumsum(values)))
+        rates = tokens / (seconds + self._cost.draft_s(plan.sequences))
+        least = min(self._aim.floor * self._forecast(load).fastest, float(rates.max()))
+        return np.asarray(rates >= least)
+
     def observe(self, outcome: StepOutcome) -> None:
-        plain = not outcome.drafted and not outcome.load.prefill_tokens
-        if plain:
-            self._plain_steps += 1
-            if self._plain_steps % LEARNED_FROM:
-                return
+        self._steps += 1
+        alike = self._alike(outcome)
+        if self._steps % alike:
+            return
         self._cost.observe(outcome.load, outcome.verified, outcome.forward_s, outcome.beside_s)
         if outcome.drafted:
             self._observe_drafting(outcome)
         if not outcome.load.prefill_tokens:
-            promised = self._forecast(outcome.load).best * outcome.elapsed_s
-            self._achieved.observe(outcome.committed, promised, LEARNED_FROM if plain else 1)
+            promised = self._forecast(outcome.load).rate * outcome.elapsed_s
+            self._achieved.observe(outcome.committed, promised, alike)
+
+    def _alike(self, outcome: StepOutcome) -> int:
+        """Steps of which one is learned from. Probes, halves and catching up after a pause are rare."""
+        if outcome.load.prefill_tokens or outcome.caught_up or outcome.hidden:
+            return 1
+        if not outcome.drafted:
+            return LEARNED_FROM["plain"]
+        return LEARNED_FROM["drafted"] if self._drafting else 1
 
     def _observe_drafting(self, outcome: StepOutcome) -> None:
         if outcome.caught_up:
@@ -239,14 +268,15 @@ class AutoController:
             self._cost.observe_waiting(outcome.drafted, outcome.draft_s)
 
     def halves(self, load: StepLoad) -> bool:
-        if load.sequences < 2 or not self._drafting:
+        if load.sequences < 2 or not self._drafting or not self._aim.alike(load):
             return False
         half = StepLoad((load.sequences + 1) // 2, 0, load.kv_tokens // 2, overlapped=True)
         return self._alternation.decide(self._forecast(load).best, self._forecast(half).drafted)
 
     def prefill_first(self, load: StepLoad) -> bool:
-        rows = load.sequences * (1 + self._forecast(load).nodes)
-        drafting = self._cost.draft_s(load.sequences)
+        forecast = self._forecast(load)
+        rows = load.sequences + forecast.sequences * forecast.nodes
+        drafting = self._cost.draft_s(forecast.sequences)
         alone = self._step_s(StepLoad(0, load.prefill_tokens, 0, overlapped=True), 0)
         apart = max(alone, drafting) + self._step_s(load._replace(prefill_tokens=0), rows)
         return apart < drafting + self._step_s(load, rows)
@@ -259,7 +289,7 @@ class AutoController:
         if load.prefill_tokens:
             seconds = self._step_s(load, load.sequences)
         else:
-            seconds = load.sequences / self._forecast(load).plain
+            seconds = load.sequences / self._forecast(load).plain_rate
         return Choice(nothing, nothing, float(load.sequences), seconds)
 
     def _planned(self, load: StepLoad) -> DraftPlan:
@@ -273,7 +303,7 @@ class AutoController:
                 self._probing.restart()
             self._probing.postpone()
             self._half_probed = False
-            return DraftPlan(self._asked(forecast.nodes), load.sequences, HINTED * self.price)
+            return DraftPlan(self._asked(forecast.nodes), forecast.sequences, HINTED * self.price)
         self._stretches.ended()
         return self._probe(load, forecast)
 
@@ -292,10 +322,11 @@ class AutoController:
         wanted = KEEPS_DRAFTING if self._drafting else RESUMES_DRAFTING
         if forecast.drafted <= wanted * forecast.plain:
             return False
-        if not missed_much(load.missed_tokens, load.sequences):
+        missed = load.missed_by(forecast.sequences)
+        if not missed_much(missed, forecast.sequences):
             return True
         stretch_s = self._stretches.expected * forecast.drafted_s
-        told_s = self._cost.catch_up_s(load.missed_tokens)
+        told_s = self._cost.catch_up_s(missed)
         return forecast.drafted * stretch_s > wanted * forecast.plain * (stretch_s + told_s)
 
     def _asked(self, nodes: int) -> int:
@@ -303,24 +334,32 @@ class AutoController:
         return min(2 * nodes + 2, self._max_nodes)
 
     def _forecast(self, load: StepLoad) -> Forecast:
-        """Of steps that only decode: a prompt chunk makes no node cheaper. While nothing is drafted little
-        changes, and plain steps are short: one forecast does for a few of them."""
+        """Of steps that only decode: a prompt chunk makes no node cheaper."""
         sequences = max(load.sequences, 1)
         overlapped = load.overlapped and load.sequences > 0
-        if self._forecast_age >= (1 if self._plan.sequences else REFORECAST):
+        if self._forecast_age >= self._forecast_for:
             self._forecasts, self._forecast_age = {}, 0
-        if (sequences, overlapped) not in self._forecasts:
-            of = StepLoad(sequences, 0, load.kv_tokens, overlapped)
-            self._forecasts[sequences, overlapped] = self._values.forecast(of, self._cost)
-        return self._forecasts[sequences, overlapped]
+        key = sequences, load.priorities.count(0), overlapped
+        if key not in self._forecasts:
+            of = StepLoad(sequences, 0, load.kv_tokens, overlapped, load.priorities)
+            self._forecasts[key] = self._values.forecast(of, self._cost, self._aim)
+        return self._forecasts[key]
+
+    @property
+    def _forecast_for(self) -> int:
+        if not self._plan.sequences:
+            return FORECAST_FOR["plain"]
+        return FORECAST_FOR["drafted"] if self._drafting else 1
 
     def _with_exploration(
         self, chosen: NDArray[np.int64], values: list[NDArray[np.float64]], load: StepLoad, seconds: Seconds
     ) -> Choice:
         """Verify a random few trees whole: what becomes of cheap nodes is seen nowhere else."""
-        sizes = np.array([len(each) for each in values])
         whole = self._random.random(len(values)) < self._explore
-        explored = np.where(whole, sizes - chosen, 0)
+        if whole.any():
+            explored = np.where(whole, [len(each) for each in values] - chosen, 0)
+        else:
+            explored = np.zeros_like(chosen)
         verified = chosen + explored
         tokens = load.sequences + sum(float(v[:n].sum()) for v, n in zip(values, verified, strict=True))
         predicted_s = float(seconds[verified.sum()])
@@ -334,13 +373,19 @@ def missed_much(tokens: int, sequences: int) -> bool:
     return tokens > USUALLY_FED * sequences
 
 
-def best_prefix(values: NDArray[np.float64], seconds: NDArray[np.float64], rate: float) -> int:
+def best_prefix(
+    values: NDArray[np.float64],
+    seconds: NDArray[np.float64],
+    rate: float,
+    allowed: NDArray[np.bool_] | None = None,
+) -> int:
     """M that maximises `values[:M].sum() - rate * seconds[M]`, the least of several.
 
     values: [n], falling. seconds: [n + 1], of a step that verifies M of them; it need not be convex.
+    allowed: [n + 1], which M may be chosen, at least one; None: all.
     """
-    gained = np.concatenate(([0.0], np.cumsum(values)))
-    return int(np.argmax(gained - rate * seconds))
+    gained = np.concatenate(([0.0], np.cumsum(values))) - rate * seconds
+    return int(np.argmax(gained if allowed is None else np.where(allowed, gained, -np.inf)))
 
 
 def slope_after(seconds: NDArray[np.float64], place: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, NamedTuple, Self
@@ -23,14 +24,23 @@ class StepLoad(NamedTuple):
 
     sequences: that decode. prefill_tokens: prompt rows beside them. kv_tokens: sum of the decoding sequences'
     contexts. overlapped: others' trees are drafted while its forward runs, which may have to share cores.
-    missed_tokens: of these contexts, those that drafters have not been sent.
+    priorities[i]: of the i-th of the sequences; none: all are alike. missed[i]: tokens of its context that
+    drafters have not been sent.
     """
 
     sequences: int
     prefill_tokens: int = 0
     kv_tokens: int = 0
     overlapped: bool = False
-    missed_tokens: int = 0
+    priorities: tuple[int, ...] = ()
+    missed: tuple[int, ...] = ()
+
+    def missed_by(self, sequences: int) -> int:
+        """Tokens that drafters have not been sent of so many sequences, the most important first."""
+        if sequences >= len(self.missed):
+            return sum(self.missed)
+        ordered = sorted(zip(self.priorities, self.missed, strict=True))
+        return sum(missed for _, missed in ordered[:sequences])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +73,20 @@ class ForwardProfile:
     def seconds(self, load: StepLoad, verified: ArrayLike) -> Seconds:
         """Of forwards that verify so many rows (roots and draft tokens) under this load."""
         rows = np.asarray(verified, np.float64)
-        network = _line(rows + load.prefill_tokens, self.rows, self.prefill_s)
-        logits = np.subtract(self.decode_s, self.prefill_s)
-        network = network + np.maximum(_line(rows, self.rows, logits), 0.0)
-        rows_per_sequence = rows / max(load.sequences, 1)
-        return network + load.kv_tokens * (self.kv_token_s + self.kv_row_s * rows_per_sequence)
+        forward = self.network_s(rows + load.prefill_tokens) + self.logits_s(rows)
+        return forward + self.context_s(load, rows)
+
+    def network_s(self, rows: Seconds) -> Seconds:
+        """Of forwards of so many rows that want no logits and have no context."""
+        return _line(rows, self.rows, self.prefill_s)
+
+    def logits_s(self, rows: Seconds) -> Seconds:
+        return np.maximum(_line(rows, self.rows, np.subtract(self.decode_s, self.prefill_s)), 0.0)
+
+    def context_s(self, load: StepLoad, verified: NDArray[Any]) -> Seconds:
+        """Reading the context, of so many rows of all sequences together."""
+        per_row = self.kv_row_s / max(load.sequences, 1)
+        return np.asarray(load.kv_tokens * (self.kv_token_s + per_row * verified))
 
 
 class StepCost:
@@ -79,6 +98,7 @@ class StepCost:
 
     def __init__(self, profile: ForwardProfile) -> None:
         self._profile = profile
+        self._network_s, self._logits_s = _Table(profile.network_s), _Table(profile.logits_s)
         # Steps with prompt chunks are corrected apart, for a chunk's rows cost something else, and so are
         # those beside which trees are drafted, for they may share cores. What was never tried takes as long
         # as alone.
@@ -91,10 +111,10 @@ class StepCost:
     def step_s(self, load: StepLoad, verified: ArrayLike) -> Seconds:
         """Seconds of a step, drafting excluded, for each number of verified rows; never falling as it rises.
 
-        verified: ascending.
+        verified: whole numbers, ascending.
         """
-        rows = np.asarray(verified, np.float64)
-        forward = self._profile.seconds(load, rows) * self._correction(load)(rows + load.prefill_tokens)
+        rows = np.asarray(verified)
+        forward = self._forward_s(load, rows) * self._correction(load)(rows + load.prefill_tokens)
         return np.maximum.accumulate(forward) + float(self._beside(load.sequences))
 
     def draft_s(self, sequences: int) -> float:
@@ -115,7 +135,7 @@ class StepCost:
 
     def observe(self, load: StepLoad, verified: int, forward_s: float, beside_s: float) -> None:
         """A step was run. beside_s: all of it but its forward and drafting."""
-        predicted = float(self._profile.seconds(load, verified))
+        predicted = float(self._forward_s(load, np.array([verified]))[0])
         self._corrections.setdefault(_kind(load), _Correction())
         self._correction(load).observe(verified + load.prefill_tokens, forward_s / predicted)
         if load.sequences and not load.prefill_tokens:
@@ -134,8 +154,26 @@ class StepCost:
         """A step gave so long to trees of so many sequences, of whose tokens the drafter had missed many."""
         self._catching_up.observe(tokens, max(seconds - self.draft_s(sequences), 0.0) / tokens)
 
+    def _forward_s(self, load: StepLoad, verified: NDArray[Any]) -> Seconds:
+        """What the profile says, without corrections."""
+        forward = self._network_s(verified + load.prefill_tokens) + self._logits_s(verified)
+        return forward + self._profile.context_s(load, verified)
+
     def _correction(self, load: StepLoad) -> _Correction:
         return self._corrections.get(_kind(load)) or self._corrections[load.prefill_tokens > 0, False]
+
+
+class _Table:
+    """A function of whole numbers, looked up: a step asks for some hundred of its values."""
+
+    def __init__(self, function: Callable[[Seconds], Seconds]) -> None:
+        self._function = function
+        self._values = np.zeros(0)
+
+    def __call__(self, ascending: NDArray[Any]) -> Seconds:
+        if ascending[-1] >= len(self._values):
+            self._values = self._function(np.arange(max(2.0 * ascending[-1], 512.0)))
+        return np.asarray(self._values[ascending])
 
 
 class _Correction:
@@ -146,18 +184,16 @@ class _Correction:
 
     def __init__(self) -> None:
         self._paces: deque[float] = deque(maxlen=31)
+        self._pace = 1.0  # their median
         self._shape = MedianTable(1.0)
 
-    def __call__(self, rows: Seconds) -> Seconds:
+    def __call__(self, rows: NDArray[Any]) -> Seconds:
         return self._pace * self._shape(rows)
 
     def observe(self, rows: int, ratio: float) -> None:
         self._paces.append(ratio / float(self._shape(rows)))
+        self._pace = median(self._paces)
         self._shape.observe(rows, ratio / self._pace)
-
-    @property
-    def _pace(self) -> float:
-        return median(self._paces) if self._paces else 1.0
 
 
 def _kind(load: StepLoad) -> tuple[bool, bool]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from serving.spec.cost import StepCost, StepLoad
+from serving.spec.aim import EVERYBODY, Aim, Group
+from serving.spec.cost import Seconds, StepCost, StepLoad
 
 # Weight of a step's trees in the mean: a change of traffic is known within some twenty steps.
 STEP_WEIGHT = 1 / 8
@@ -17,18 +18,47 @@ PROBE_WEIGHT = 1 / 3
 
 
 class Forecast(NamedTuple):
-    """Tokens per second. plain: without drafts; drafted: with the best m, `nodes` of each sequence, in steps
-    of `drafted_s` seconds; free: the most there could be if trees took no time."""
+    """What plain decoding and the best drafting would come to.
+
+    plain, drafted: worth per second, which is tokens per second where all weigh the same; drafted is 0 where
+    all together would get too slow. free: of drafting, the most there could be if trees took no time.
+    sequences, nodes: how many are drafted for, and how many draft tokens of each are verified, in steps of
+    drafted_s seconds. plain_rate, drafted_rate: tokens per second; fastest: the most there could be.
+    """
 
     plain: float
     drafted: float
+    free: float
+    sequences: int
     nodes: int
     drafted_s: float
-    free: float
+    plain_rate: float
+    drafted_rate: float
+    fastest: float
 
     @property
     def best(self) -> float:
         return max(self.plain, self.drafted)
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second of the best."""
+        return self.drafted_rate if self.drafted > self.plain else self.plain_rate
+
+
+class _Drafting(NamedTuple):
+    """For so many sequences; the rest by the number of nodes of each, from one on.
+
+    plain_s: of a step without trees. worth: of a step; rate: tokens per second; verify_s: of the step without
+    drafting, step_s: with it.
+    """
+
+    sequences: int
+    plain_s: float
+    worth: Seconds
+    rate: Seconds
+    verify_s: Seconds
+    step_s: Seconds
 
 
 class ExpectedValues:
@@ -49,19 +79,43 @@ class ExpectedValues:
         weight = PROBE_WEIGHT if trusted else STEP_WEIGHT
         self._means[:nodes] += weight * (sums[:nodes] / asked - self._means[:nodes])
 
-    def forecast(self, load: StepLoad, cost: StepCost) -> Forecast:
-        """With the same number of nodes for every sequence. `load.overlapped`: of one half of a batch, which
-        is drafted for while the other, as large, is verified."""
-        n = load.sequences
-        counts = np.arange(len(self._means) + 1)
-        seconds = cost.step_s(load, n * (1 + counts))
-        tokens = n * (1 + np.concatenate(([0.0], np.cumsum(self._means))))
-        waited = cost.waiting_s(n, seconds[1:]) if load.overlapped else cost.draft_s(n)
-        drafted_s = seconds[1:] + waited
-        drafted = tokens[1:] / drafted_s
-        best = int(np.argmax(drafted))
-        free = float((tokens[1:] / seconds[1:]).max())
-        return Forecast(n / float(seconds[0]), float(drafted[best]), best + 1, float(drafted_s[best]), free)
+    def forecast(self, load: StepLoad, cost: StepCost, aim: Aim = EVERYBODY) -> Forecast:
+        """With the same number of nodes for every sequence that is drafted for. `load.overlapped`: of one
+        half of a batch, which is drafted for while the other, as large, is verified."""
+        groups = aim.groups(load)
+        plain_worth = load.sequences * groups[-1].weight
+        ways = [self._drafting(load, cost, group, plain_worth) for group in groups]
+        plain_s = ways[0].plain_s
+        plain_rate = load.sequences / plain_s
+        fastest = max(plain_rate, *(float(way.rate.max()) for way in ways))
+        worths = [_worth_per_s(way, aim.floor * fastest) for way in ways]
+        way, worth = max(zip(ways, worths, strict=True), key=lambda each: float(each[1].max()))
+        best = int(np.argmax(worth))
+        return Forecast(
+            plain_worth / plain_s,
+            float(worth[best]),
+            max(float((each.worth / each.verify_s).max()) for each in ways),
+            way.sequences,
+            best + 1,
+            float(way.step_s[best]),
+            plain_rate,
+            float(way.rate[best]),
+            fastest,
+        )
+
+    def _drafting(self, load: StepLoad, cost: StepCost, group: Group, plain_worth: float) -> _Drafting:
+        n, drafted = load.sequences, group.sequences
+        seconds = cost.step_s(load, n + drafted * np.arange(len(self._means) + 1))
+        verify_s = seconds[1:]
+        waited_s = cost.waiting_s(drafted, verify_s) if load.overlapped else cost.draft_s(drafted)
+        more = drafted * np.cumsum(self._means)
+        step_s = verify_s + waited_s
+        worth, rate = plain_worth + group.weight * more, (n + more) / step_s
+        return _Drafting(drafted, float(seconds[0]), worth, rate, verify_s, step_s)
+
+
+def _worth_per_s(way: _Drafting, least_rate: float) -> Seconds:
+    return np.where(way.rate >= least_rate, way.worth / way.step_s, 0.0)
 
 
 class AchievedShare:

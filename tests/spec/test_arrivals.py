@@ -98,9 +98,7 @@ class Simulated:
     def _ask(self, decoding: list[Request]) -> None:
         missed = {id(each): each.length - each.told for each in decoding}
         lengths = sum(each.length for each in decoding)
-        self.plan = self.controller.plan(
-            StepLoad(len(decoding), 0, lengths, missed_tokens=sum(missed.values()))
-        )
+        self.plan = self.controller.plan(StepLoad(len(decoding), 0, lengths, missed=tuple(missed.values())))
         self.drafting = sorted(decoding, key=lambda each: missed[id(each)])[: self.plan.sequences]
         self.fed = sum(missed[id(each)] for each in self.drafting)
         for each in self.drafting:

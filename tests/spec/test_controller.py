@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 from chains import chain
 from hypothesis import given
 from hypothesis import strategies as st
+from world import MAX_NODES, ROOFLINE, World
 
 from serving.spec.controller import (
     BEYOND,
     AutoController,
-    Choice,
-    DraftPlan,
     ScheduledController,
     StepOutcome,
     best_prefix,
@@ -23,10 +21,6 @@ from serving.spec.controller import (
 )
 from serving.spec.cost import ForwardProfile, StepCost, StepLoad
 from serving.spec.tree import ROOT, DraftTree
-
-MAX_NODES = 16
-# A machine on which 16 rows cost what one does, and every further row its share of the second.
-ROOFLINE = ForwardProfile((1, 16, 1024), (0.010, 0.010, 0.640), (0.010, 0.010, 0.640))
 
 
 @st.composite
@@ -122,49 +116,6 @@ def test_the_price_is_the_slope_of_the_lower_hull() -> None:
     assert slope_after(seconds, 0) == 1.0
     assert slope_after(seconds, 1) == 1.75  # to 4.5, past the hump
     assert slope_after(seconds, 4) == 0.0
-
-
-@dataclass
-class World:
-    """A machine and its traffic: draft tokens are right with probability `confidence`."""
-
-    controller: AutoController = field(
-        default_factory=lambda: AutoController(StepCost(ROOFLINE), MAX_NODES, seed=1)
-    )
-    confidence: float = 0.7
-    draft_s: float = 0.002
-    told_s: float = 0.0  # for each token that the drafter has missed
-    missed: int = 0
-    drafter_lives: bool = True
-    machine: ForwardProfile = ROOFLINE
-    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
-
-    def step(self, sequences: int, prefill: int = 0) -> tuple[DraftPlan, Choice]:
-        load = StepLoad(sequences, prefill, kv_tokens=100 * sequences)
-        plan = self.controller.plan(load._replace(missed_tokens=self.missed))
-        drafted = plan.sequences if plan.nodes and self.drafter_lives else 0
-        depth = min(plan.nodes, 8)
-        trees = [chain(self.confidence, depth if i < drafted else 0, i) for i in range(sequences)]
-        choice = self.controller.choose(trees, load, plan)
-        verified = sequences + sum(choice.sizes)
-        committed = sequences + sum(self._accepted(size) for size in choice.sizes)
-        forward_s = float(self.machine.seconds(load, verified)) * float(self.rng.normal(1.0, 0.05))
-        draft_s = self.draft_s * (1 + drafted / 16) + self.told_s * self.missed if plan.sequences else 0.0
-        fed = self.missed if plan.sequences else 0
-        self.missed += committed - fed
-        elapsed = forward_s + draft_s
-        self.controller.observe(
-            StepOutcome(load, verified, committed, elapsed, forward_s, 0.0, draft_s, plan.sequences, fed)
-        )
-        return plan, choice
-
-    def run(self, sequences: int, steps: int) -> list[float]:
-        """m of each step: draft tokens verified per sequence."""
-        return [sum(self.step(sequences)[1].sizes) / sequences for _ in range(steps)]
-
-    def _accepted(self, size: int) -> int:
-        wrong = np.flatnonzero(self.rng.random(size) > self.confidence)
-        return int(wrong[0]) if len(wrong) else size
 
 
 def test_load_makes_trees_shrink_to_nothing_and_grow_back_within_twenty_steps() -> None:
