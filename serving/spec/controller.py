@@ -225,7 +225,10 @@ class AutoController:
         best = best_prefix(worth[order], seconds[: len(every) + 1], rate, allowed)
         self.price = rate * slope_after(seconds, best)
         chosen = np.bincount(owners[order[:best]], minlength=len(trees))
-        return self._with_exploration(chosen, values, load, seconds)
+        tokens = load.sequences + float(every[order[:best]].sum())
+        choice = Choice(tuple(chosen.tolist()), (0,) * len(trees), tokens, float(seconds[best]))
+        whole = self._random.random(len(trees)) < self._explore
+        return self._with_exploration(choice, whole, values, seconds) if whole.any() else choice
 
     def _fast_enough(
         self, values: NDArray[np.float64], seconds: Seconds, load: StepLoad, plan: DraftPlan
@@ -352,19 +355,22 @@ class AutoController:
         return FORECAST_FOR["drafted"] if self._drafting else 1
 
     def _with_exploration(
-        self, chosen: NDArray[np.int64], values: list[NDArray[np.float64]], load: StepLoad, seconds: Seconds
+        self,
+        choice: Choice,
+        whole: NDArray[np.bool_],
+        values: list[NDArray[np.float64]],
+        seconds: Seconds,
     ) -> Choice:
         """Verify a random few trees whole: what becomes of cheap nodes is seen nowhere else."""
-        whole = self._random.random(len(values)) < self._explore
-        if whole.any():
-            explored = np.where(whole, [len(each) for each in values] - chosen, 0)
-        else:
-            explored = np.zeros_like(chosen)
-        verified = chosen + explored
-        tokens = load.sequences + sum(float(v[:n].sum()) for v, n in zip(values, verified, strict=True))
-        predicted_s = float(seconds[verified.sum()])
+        sizes = np.array([len(each) for each in values])
+        verified = np.where(whole, sizes, choice.sizes)
+        tokens = len(values) + sum(float(v[:n].sum()) for v, n in zip(values, verified, strict=True))
         return Choice(
-            tuple(verified.tolist()), tuple(explored.tolist()), tokens, predicted_s, self._explore or 1.0
+            tuple(verified.tolist()),
+            tuple((verified - choice.sizes).tolist()),
+            tokens,
+            float(seconds[verified.sum()]),
+            self._explore,
         )
 
 
