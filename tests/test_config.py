@@ -140,6 +140,8 @@ def test_the_keys_are_not_shown() -> None:
         ({"num_speculative_tokens": 5, "mode": "auto"}, "auto"),
         ({"num_speculative_tokens_per_batch_size": "[[1, 4, 5], [5, 64, 0]]"}, "schedule"),
         ({"mode": "off"}, "off"),
+        ({"min_throughput": 0.9}, "latency"),
+        ({"min_throughput": 0.9, "mode": "auto"}, "auto"),
     ],
 )
 def test_how_m_is_chosen_follows_from_what_is_set(speculation: dict[str, Any], mode: str) -> None:
@@ -169,6 +171,7 @@ def test_user_config_changes_how_m_is_chosen_and_nothing_else() -> None:
     assert config.budget({}).chosen_mode == "fixed"
     assert config.budget({"speculation": {"mode": "auto"}}).chosen_mode == "auto"
     assert config.budget({"speculation": {"num_speculative_tokens": 2}}).num_speculative_tokens == 2
+    assert config.budget({"speculation": {"mode": "latency"}}).min_throughput == 0.8
     with pytest.raises(ConfigError, match=r"speculation\.beam is not a setting"):
         config.budget({"speculation": {"beam": 3}})
     with pytest.raises(ConfigError, match="speculation: "):

@@ -360,13 +360,9 @@ def no_drafts(seq: Sequence) -> int:
 
 
 def _load_of(decoding: list[Sequence], prefill_tokens: int, overlapped: bool = False) -> StepLoad:
-    return StepLoad(
-        len(decoding),
-        prefill_tokens,
-        sum(seq.num_computed for seq in decoding),
-        overlapped,
-        tuple(seq.request.priority for seq in decoding),
-    )
+    context = sum([seq.num_computed for seq in decoding])
+    priorities = tuple([seq.request.priority for seq in decoding])
+    return StepLoad(len(decoding), prefill_tokens, context, overlapped, priorities)
 
 
 def _outcome(

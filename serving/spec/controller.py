@@ -25,8 +25,8 @@ LASTED = 32  # steps
 # Rows past the last node that the price looks at: where all are worth verifying, what would one more cost?
 BEYOND = 8
 # Steps that one forecast is for, and of which one is learned from: they are much alike, and plain ones short.
-FORECAST_FOR = {"plain": 8, "drafted": 2}
-LEARNED_FROM = {"plain": 4, "drafted": 2}
+FORECAST_FOR = {"plain": 16, "drafted": 2}
+LEARNED_FROM = {"plain": 8, "drafted": 2}
 # A probe drafts for a few: what it costs is lost where drafting does not pay.
 PROBED = 2
 # Of the price that the last step found, what the drafter is told: the next step's may be lower.

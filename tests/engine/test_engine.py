@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -196,6 +196,18 @@ def test_who_has_missed_much_has_a_turn_while_others_are_drafted_for(
     recorder = Recorder(Oracle(texts(llama, requests)))
     run(build(llama, recorder, m=2), requests)
     assert {seq for seq, _ in recorder.asked} == {0, 1, 2, 3, 4}
+
+
+def test_drafters_are_told_of_the_urgent_first(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the others they have missed less."""
+    monkeypatch.setattr(speculator, "MAX_FED", 2)
+    requests = [
+        replace(request(f"r{i}", prompt, 20), priority=int(i < 3)) for i, prompt in enumerate(OTHERS)
+    ]
+    recorder = Recorder(Oracle(texts(llama, requests)))
+    run(build(llama, recorder, m=2), requests)
+    told = list(dict.fromkeys(seq for seq, _ in recorder.asked))
+    assert set(told[:2]) == {3, 4}
 
 
 def test_sums_over_requests_are_the_engines(llama: Path) -> None:
