@@ -40,6 +40,8 @@ def add_command(commands: Any) -> None:
     add("--concurrency", type=counts, default=(1, 4, 16, 64), help="clients that wait for their answers")
     add("--rates", type=_rates, default=(), help="requests a second, Poisson arrivals (default: none)")
     add("--fixed", type=counts, default=(4, 16), help="values of m to compare with")
+    add("--urgent", type=_share, help="share of requests of priority 0; measures mode latency too")
+    add("--floors", type=_shares, default=(0.8,), help="values of min_throughput for mode latency")
     add("--requests", type=count, default=3, help="of a run, per client; at least 8 in all")
     add("--repeats", type=count, default=4, help="of every run")
     add("--settle", action="store_true", help="also trace m through changes of load and of traffic")
@@ -58,6 +60,21 @@ def _rates(text: str) -> tuple[float, ...]:
     if min(rates) <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of rates above 0")
     return rates
+
+
+def _share(text: str) -> float:
+    (share,) = _shares(text)
+    return share
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    try:
+        shares = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        shares = (0.0,)
+    if not all(0 < share <= 1 for share in shares):
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0 and up to 1")
+    return shares
 
 
 def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace, arguments: list[str]) -> None:

@@ -24,6 +24,7 @@ class Work:
 
     prompt: Prompt
     params: SamplingParams
+    priority: int = 0
 
 
 @dataclass(slots=True)
@@ -99,7 +100,7 @@ class _Run:
             work, name = self._works[self.sent], str(next(self._ids))
             self._place[name] = self.sent
             self._arrived.append(at)
-            self._engine.add(GenerationRequest(name, work.prompt, work.params))
+            self._engine.add(GenerationRequest(name, work.prompt, work.params, priority=work.priority))
             self.sent += 1
 
     def _take(self, deltas: list[TokenDelta]) -> None:

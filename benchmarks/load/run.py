@@ -14,6 +14,7 @@ from benchmarks.load.drive import Driver, Record, Work
 from benchmarks.load.options import LoadOptions
 from benchmarks.load.settle import settle
 from benchmarks.load.tables import chart, print_tables
+from benchmarks.load.urgent import compared, with_priorities
 from benchmarks.parsing import pairs, written
 from benchmarks.questions import read_questions
 from benchmarks.report import ALL_TASKS, Row, write_report
@@ -52,7 +53,7 @@ def run(options: LoadOptions, arguments: list[str]) -> None:
     driver = Driver(system.engine)
     works = _works(options, ServedModel(system.engine.card()))
     loads = _loads(options)
-    with tqdm(total=len(loads) * options.repeats * (2 + len(options.fixed)), unit="run") as bar:
+    with tqdm(total=len(loads) * options.repeats * len(_budgets(options)), unit="run") as bar:
         rows = [row for load in loads for row in _measure(load, driver, works, options, bar.update)]
     if options.settle:
         driver.engine.choose_m(DraftBudget(mode="auto"))
@@ -92,7 +93,13 @@ def _budgets(options: LoadOptions) -> dict[str, DraftBudget]:
         f"m = {m}": DraftBudget(mode="fixed", num_speculative_tokens=m, min_path_value=0.0)
         for m in options.fixed
     }
-    return {PLAIN: DraftBudget(mode="off"), **fixed, AUTO: DraftBudget(mode="auto")}
+    floors = options.floors if options.urgent is not None else ()
+    latency = {_latency(floor): DraftBudget(mode="latency", min_throughput=floor) for floor in floors}
+    return {PLAIN: DraftBudget(mode="off"), **fixed, AUTO: DraftBudget(mode="auto"), **latency}
+
+
+def _latency(floor: float) -> str:
+    return f"latency, {floor:.0%} left"
 
 
 def _measure(
@@ -100,17 +107,23 @@ def _measure(
 ) -> list[Row]:
     budgets = _budgets(options)
     records: dict[str, list[Record]] = {name: [] for name in budgets}
+    sent: list[list[Work]] = []
     for repeat in range(options.repeats):
-        sent = [works[(repeat * load.requests + i) % len(works)] for i in range(load.requests)]
+        asked = [works[(repeat * load.requests + i) % len(works)] for i in range(load.requests)]
+        sent.append(with_priorities(asked, options.urgent, repeat))
         for name in rotated(list(budgets), repeat):
             driver.engine.choose_m(budgets[name])
             if load.rate is None:
-                record = driver.closed(sent, load.concurrency)
+                record = driver.closed(sent[-1], load.concurrency)
             else:
-                record = driver.open(sent, load.rate, seed=repeat)
+                record = driver.open(sent[-1], load.rate, seed=repeat)
             records[name].append(record)
             done()
-    return [_row(load, name, records) for name in records]
+    rows = [_row(load, name, records) for name in records]
+    if options.urgent is not None:
+        for row in rows:
+            row.special["against_auto"] = compared(row.method, AUTO, records, sent)
+    return rows
 
 
 def _row(load: Load, name: str, records: Mapping[str, Sequence[Record]]) -> Row:
@@ -161,7 +174,7 @@ def _speeds(load: Load, records: Sequence[Record]) -> list[float]:
 def _against_best(load: Load, records: Mapping[str, Sequence[Record]]) -> dict[str, object]:
     """The best of the others, chosen on every second repeat, is compared on the rest: what was chosen for its
     luck has to do without."""
-    others = [name for name in records if name != AUTO]
+    others = [name for name in records if name == PLAIN or name.startswith("m = ")]
     best = max(others, key=lambda name: median(_speeds(load, records[name][::2])))
     rest = 1 if len(records[AUTO]) > 1 else 0
     return {"best": best, **_ratio(load, records[AUTO][rest::2], records[best][rest::2])._asdict()}

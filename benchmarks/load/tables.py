@@ -29,6 +29,7 @@ def print_tables(rows: Sequence[Row]) -> None:
     ]
     title = "Throughput (open loop: ratios of 1 / latency); m; errors of predicted step time and tokens"
     print(render(title, header, [_line(row) for row in loads]))
+    _print_urgent(loads)
     settled = [row.special for row in rows if row.section == "settle"]
     if settled:
         header = ["phase", "final m", "settled after steps", "away afterwards"]
@@ -37,6 +38,25 @@ def print_tables(rows: Sequence[Row]) -> None:
             for s in settled
         ]
         print(render("How m follows changes of load and traffic", header, lines))
+
+
+def _print_urgent(loads: Sequence[Row]) -> None:
+    lines = []
+    for row in loads:
+        if (against := row.special.get("against_auto")) is not None:
+            ratios = [_interval(against[f"{who}_ratio"]) for who in ("urgent", "others", "all")]
+            rates = [number(against[f"{who}_tokens_per_s"], 1) for who in ("urgent", "others")]
+            lines.append([f"{row.special['load']}, {row.method}", *rates, *ratios])
+    if lines:
+        header = [
+            "load, m",
+            "urgent tokens/s",
+            "others",
+            "urgent / auto (95%)",
+            "others / auto",
+            "all / auto",
+        ]
+        print(render("Tokens per second of one urgent request, of one other, and of all", header, lines))
 
 
 def _line(row: Row) -> list[str]:

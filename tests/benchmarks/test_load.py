@@ -28,6 +28,7 @@ def test_every_load_is_run_every_way_and_answers_agree(
         "float32",
     ]
     sizes = ["--max-tokens", "8", "--concurrency", "1,3", "--rates", "50", "--fixed", "2", "--repeats", "2"]
+    sizes += ["--urgent", "0.5", "--floors", "0.9"]
     kept = [
         "--dtype",
         "float32",
@@ -43,7 +44,7 @@ def test_every_load_is_run_every_way_and_answers_agree(
     assert {(row["load"], row["method"]) for row in rows} == {
         (load, method)
         for load in ("1 clients", "3 clients", "50 requests/s")
-        for method in ("plain", "m = 2", "auto")
+        for method in ("plain", "m = 2", "auto", "latency, 90% left")
     }
     assert all(row["identical"] == 1.0 and row["tokens_per_s"] > 0 for row in rows)
     plain, fixed, auto = (
@@ -54,7 +55,12 @@ def test_every_load_is_run_every_way_and_answers_agree(
     assert fixed["m"] > 0
     assert auto["ratio_to_best"]["best"] in ("plain", "m = 2")
     assert auto["step_time_error"] is not None
-    assert "identical" in capsys.readouterr().out
+    against = next(r["against_auto"] for r in rows if r["load"] == "3 clients" and r["method"] == "auto")
+    assert against["urgent_ratio"]["value"] == against["others_ratio"]["value"] == 1.0
+    assert against["urgent_tokens_per_s"] > 0
+    printed = capsys.readouterr().out
+    assert "identical" in printed
+    assert "Tokens per second of one urgent request" in printed
     assert figure.stat().st_size > 1000
 
 

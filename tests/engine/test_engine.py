@@ -201,9 +201,7 @@ def test_who_has_missed_much_has_a_turn_while_others_are_drafted_for(
 def test_drafters_are_told_of_the_urgent_first(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the others they have missed less."""
     monkeypatch.setattr(speculator, "MAX_FED", 2)
-    requests = [
-        replace(request(f"r{i}", prompt, 20), priority=int(i < 3)) for i, prompt in enumerate(OTHERS)
-    ]
+    requests = [replace(request(f"r{i}", prompt, 20), priority=int(i < 3)) for i, prompt in enumerate(OTHERS)]
     recorder = Recorder(Oracle(texts(llama, requests)))
     run(build(llama, recorder, m=2), requests)
     told = list(dict.fromkeys(seq for seq, _ in recorder.asked))

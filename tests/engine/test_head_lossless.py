@@ -110,6 +110,7 @@ def test_no_token_changes(
 
 MODES: tuple[dict[str, Any], ...] = (
     {"mode": "auto"},
+    {"mode": "latency"},
     {"mode": "fixed", "num_speculative_tokens": 3},
     {"mode": "off"},
     {"mode": "schedule", "num_speculative_tokens_per_batch_size": ((1, 2, 6), (3, 4, 1), (5, 64, 0))},
@@ -134,7 +135,8 @@ def test_no_token_changes_while_m_does(
             used.setdefault(mode["mode"], []).append(engine.last_report.draft_tokens)
 
     for _ in range(2):
-        outcomes = run(engine, arrivals=mix(), before_step=switch)
+        arrivals = [(at, replace(each, priority=i % 2)) for i, (at, each) in enumerate(mix())]
+        outcomes = run(engine, arrivals=arrivals, before_step=switch)
         for name, expected in plain(target, dtype).items():
             assert outcomes[name].token_ids == expected.token_ids, name
             assert outcomes[name].logprobs == expected.logprobs, name
