@@ -13,7 +13,7 @@ from serving.types import GenerationRequest
 
 CROWD = 64
 STEPS = 60
-TEXTS = 8
+TEXTS = 16
 WINDOW = 5  # steps
 TOLERANCE = 0.5  # draft tokens per sequence
 LONG = 1024
