@@ -119,25 +119,25 @@ class DraftBudget(_Section):
     max_num_speculative_tokens: int = Field(
         32, ge=1, le=255, description="The most draft tokens of a sequence in modes auto and latency."
     )
-    low_priority_weight: float = Field(
-        0.1,
-        ge=0,
-        le=1,
-        description="Mode latency: what a token of a request of priority 1 is worth, one of priority 0 being "
-        "worth 1.",
-    )
-    min_throughput: float = Field(
-        0.8,
+    min_throughput: float | None = Field(
+        None,
         ge=0,
         le=1,
         description="Mode latency: the share of mode auto's tokens per second, all requests together, that "
-        "has to be left.",
+        "has to be left; None: 0.8.",
+    )
+    low_priority_weight: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Mode latency: what a token of a request of priority 1 is worth, one of priority 0 being "
+        "worth 1; None: 0.1.",
     )
     min_path_value: float = Field(
         0.05,
         ge=0,
         lt=1,
-        description="Nodes less likely than this to be accepted are not verified; mode auto knows better.",
+        description="Modes fixed and schedule: nodes less likely than this to be accepted are not verified.",
     )
 
     @model_validator(mode="after")
@@ -157,7 +157,8 @@ class DraftBudget(_Section):
             return "schedule"
         if self.num_speculative_tokens is not None:
             return "fixed"
-        return "latency" if {"low_priority_weight", "min_throughput"} & self.model_fields_set else "auto"
+        latency = self.min_throughput is not None or self.low_priority_weight is not None
+        return "latency" if latency else "auto"
 
     @field_validator("num_speculative_tokens_per_batch_size")
     @classmethod
@@ -222,7 +223,7 @@ class SpeculationConfig(DraftBudget):
     overlap: Literal["auto", "always", "off"] = Field(
         "auto",
         description="Verify the other half of the batch, or read prompts, while a pool drafts. `auto`: where "
-        "mode auto predicts that it is faster; `always`: drafts even where that does not pay.",
+        "the choice of m predicts that it is faster; `always`: drafts even where that does not pay.",
     )
     max_depth: int = Field(8, ge=1, le=32, description="Longest path of a draft tree.")
     min_level_reach: float = Field(
@@ -529,7 +530,7 @@ class ServeConfig(_Section):
 
         Raises ConfigError naming each field that is wrong, or cannot be changed while serving.
         """
-        own = self.speculation.model_dump(include=set(DraftBudget.model_fields), exclude_unset=True)
+        own = self.speculation.model_dump(include=set(DraftBudget.model_fields))
         changed = user_config.get("speculation", {})
         merged = {**own, **changed} if isinstance(changed, dict) else changed
         try:

@@ -93,6 +93,7 @@ class GenerationRequest:
     def __post_init__(self) -> None:
         assert self.prompt_ids
         assert len(self.output_ids) < self.params.max_tokens
+        assert self.priority in (0, 1)
 
 
 @dataclass(slots=True)

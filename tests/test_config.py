@@ -171,7 +171,7 @@ def test_user_config_changes_how_m_is_chosen_and_nothing_else() -> None:
     assert config.budget({}).chosen_mode == "fixed"
     assert config.budget({"speculation": {"mode": "auto"}}).chosen_mode == "auto"
     assert config.budget({"speculation": {"num_speculative_tokens": 2}}).num_speculative_tokens == 2
-    assert config.budget({"speculation": {"mode": "latency"}}).min_throughput == 0.8
+    assert config.budget({"speculation": {"mode": "latency"}}).chosen_mode == "latency"
     with pytest.raises(ConfigError, match=r"speculation\.beam is not a setting"):
         config.budget({"speculation": {"beam": 3}})
     with pytest.raises(ConfigError, match="speculation: "):

@@ -25,7 +25,7 @@ class World:
     confidence: float = 0.7
     draft_s: float = 0.002
     told_s: float = 0.0  # for each token that the drafter has missed
-    missed: int = 0
+    missed: list[int] = field(default_factory=list)  # of each sequence
     drafter_lives: bool = True
     machine: ForwardProfile = ROOFLINE
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
@@ -36,8 +36,9 @@ class World:
     def step(self, sequences: int, prefill: int = 0, urgent: int = 0) -> tuple[DraftPlan, Choice]:
         """urgent: the first so many are of priority 0 and the others of 1; 0: all are alike."""
         priorities = (0,) * urgent + (1,) * (sequences - urgent) if urgent else ()
-        load = StepLoad(sequences, prefill, 100 * sequences, priorities=priorities)
-        plan = self.controller.plan(load._replace(missed=(self.missed,) + (0,) * (sequences - 1)))
+        load = StepLoad(sequences, prefill, 100 * sequences, priorities=priorities, urgent=urgent)
+        self.missed = (self.missed + [0] * sequences)[:sequences]
+        plan = self.controller.plan(load._replace(missed=tuple(self.missed)))
         drafted = plan.sequences if plan.nodes and self.drafter_lives else 0
         depth = min(plan.nodes, 8)
         trees = [chain(self.confidence, depth if i < drafted else 0, i) for i in range(sequences)]
@@ -46,9 +47,10 @@ class World:
         accepted = [self._accepted(size) for size in choice.sizes]
         committed = sequences + sum(accepted)
         forward_s = float(self.machine.seconds(load, verified)) * float(self.rng.normal(1.0, 0.05))
-        draft_s = self.draft_s * (1 + drafted / 16) + self.told_s * self.missed if plan.sequences else 0.0
-        fed = self.missed if plan.sequences else 0
-        self.missed += committed - fed
+        fed = sum(self.missed[: plan.sequences])
+        draft_s = self.draft_s * (1 + drafted / 16) + self.told_s * fed if plan.sequences else 0.0
+        told = [0] * plan.sequences + self.missed[plan.sequences :]
+        self.missed = [left + 1 + more for left, more in zip(told, accepted, strict=True)]
         elapsed = forward_s + draft_s
         self.seconds += elapsed
         self.tokens += committed

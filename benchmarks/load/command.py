@@ -28,7 +28,8 @@ def add_command(commands: Any) -> None:
         "load",
         help="throughput against load: plain, fixed m, and m chosen in every step",
         description="One engine in this process answers a mix of the tasks under different loads, each with "
-        "plain decoding, every fixed m and mode auto by turns, and their answers are compared.",
+        "plain decoding, every fixed m, mode auto and, with --urgent, mode latency by turns, and their "
+        "answers are compared.",
     )
     parser.set_defaults(run=lambda parsed, arguments: _run(parser, parsed, arguments))
     add = parser.add_argument
@@ -71,9 +72,9 @@ def _shares(text: str) -> tuple[float, ...]:
     try:
         shares = tuple(float(part) for part in text.split(","))
     except ValueError:
-        shares = (0.0,)
-    if not all(0 < share <= 1 for share in shares):
-        raise argparse.ArgumentTypeError(f"{text!r} is not above 0 and up to 1")
+        shares = (-1.0,)
+    if not all(0 <= share <= 1 for share in shares):
+        raise argparse.ArgumentTypeError(f"{text!r} is not from 0 to 1")
     return shares
 
 

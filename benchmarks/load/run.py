@@ -14,7 +14,7 @@ from benchmarks.load.drive import Driver, Record, Work
 from benchmarks.load.options import LoadOptions
 from benchmarks.load.settle import settle
 from benchmarks.load.tables import chart, print_tables
-from benchmarks.load.urgent import compared, with_priorities
+from benchmarks.load.urgent import by_priority, with_priorities
 from benchmarks.parsing import pairs, written
 from benchmarks.questions import read_questions
 from benchmarks.report import ALL_TASKS, Row, write_report
@@ -94,12 +94,10 @@ def _budgets(options: LoadOptions) -> dict[str, DraftBudget]:
         for m in options.fixed
     }
     floors = options.floors if options.urgent is not None else ()
-    latency = {_latency(floor): DraftBudget(mode="latency", min_throughput=floor) for floor in floors}
+    latency = {
+        f"latency, {floor:g} left": DraftBudget(mode="latency", min_throughput=floor) for floor in floors
+    }
     return {PLAIN: DraftBudget(mode="off"), **fixed, AUTO: DraftBudget(mode="auto"), **latency}
-
-
-def _latency(floor: float) -> str:
-    return f"latency, {floor:.0%} left"
 
 
 def _measure(
@@ -122,7 +120,9 @@ def _measure(
     rows = [_row(load, name, records) for name in records]
     if options.urgent is not None:
         for row in rows:
-            row.special["against_auto"] = compared(row.method, AUTO, records, sent)
+            mine, auto = records[row.method], records[AUTO]
+            against = {**by_priority(mine, auto, sent), "all_ratio": _ratio(load, mine, auto)._asdict()}
+            row.special["against_auto"] = against
     return rows
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -22,20 +22,18 @@ def with_priorities(works: Sequence[Work], urgent: float | None, seed: int) -> l
     return [replace(work, priority=int(other)) for work, other in zip(works, others, strict=True)]
 
 
-def compared(
-    name: str, than: str, records: Mapping[str, Sequence[Record]], sent: Sequence[Sequence[Work]]
+def by_priority(
+    mine: Sequence[Record], baseline: Sequence[Record], sent: Sequence[Sequence[Work]]
 ) -> dict[str, object]:
-    """The columns of one way to choose m beside another one's. sent[i]: of every way's i-th run."""
+    """What urgent and other users get, and the ratios to a baseline. sent[i]: of the i-th run."""
     found: dict[str, object] = {}
     for who, priority in (("urgent", 0), ("others", 1)):
-        mine, others = (
-            [_user_rate(record, works, priority) for record, works in zip(records[of], sent, strict=True)]
-            for of in (name, than)
+        rates, base = (
+            [_user_rate(record, works, priority) for record, works in zip(records, sent, strict=True)]
+            for records in (mine, baseline)
         )
-        found[f"{who}_tokens_per_s"] = median(mine)
-        found[f"{who}_ratio"] = paired_ratio(mine, others)._asdict()
-    totals = [[record.tokens_per_s for record in records[of]] for of in (name, than)]
-    found["all_ratio"] = paired_ratio(*totals)._asdict()
+        found[f"{who}_tokens_per_s"] = median(rates)
+        found[f"{who}_ratio"] = paired_ratio(rates, base)._asdict()
     return found
 
 

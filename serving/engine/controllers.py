@@ -24,8 +24,7 @@ class Controllers:
             case "auto":
                 return self._automatic(settings.max_num_speculative_tokens).aim_at(EVERYBODY)
             case "latency":
-                aim = Aim((1.0, settings.low_priority_weight), settings.min_throughput)
-                return self._automatic(settings.max_num_speculative_tokens).aim_at(aim)
+                return self._automatic(settings.max_num_speculative_tokens).aim_at(_aim(settings))
             case "fixed":
                 assert settings.num_speculative_tokens is not None
                 return ScheduledController.fixed(settings.num_speculative_tokens, settings.min_path_value)
@@ -41,3 +40,8 @@ class Controllers:
             self._cost = self._cost or StepCost(self._profile())
             self._auto[max_nodes] = AutoController(self._cost, max_nodes)
         return self._auto[max_nodes]
+
+
+def _aim(settings: DraftBudget) -> Aim:
+    weight, floor = settings.low_priority_weight, settings.min_throughput
+    return Aim((1.0, 0.1 if weight is None else weight), 0.8 if floor is None else floor)

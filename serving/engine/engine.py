@@ -301,9 +301,10 @@ class Engine:
         decoding = self._decoding
         free = [seq for seq in decoding if not self._speculator.is_drafting(seq)]
         rounds = len(self._speculator.rounds)
-        groups = self._overlap.groups(free, rounds, _load_of(decoding, 0), self._controller)
-        for group in groups:
-            load = _load_of(group, 0, self._overlap.alternating)
+        of_all = _load_of(decoding, 0)
+        for group in self._overlap.groups(free, rounds, of_all, self._controller):
+            everyone = len(group) == len(decoding)
+            load = of_all if everyone else _load_of(group, 0, self._overlap.alternating)
             plan = self._controller.plan(load._replace(missed=self._speculator.missed(group)))
             self._speculator.ask(((seq, self._scheduler.room(seq) - 1) for seq in group), plan)
         self._asking_s = time.perf_counter() - started
@@ -362,7 +363,8 @@ def no_drafts(seq: Sequence) -> int:
 def _load_of(decoding: list[Sequence], prefill_tokens: int, overlapped: bool = False) -> StepLoad:
     context = sum([seq.num_computed for seq in decoding])
     priorities = tuple([seq.request.priority for seq in decoding])
-    return StepLoad(len(decoding), prefill_tokens, context, overlapped, priorities)
+    urgent = sum([not seq.request.priority and seq.wants_trees for seq in decoding])
+    return StepLoad(len(decoding), prefill_tokens, context, overlapped, priorities, urgent)
 
 
 def _outcome(

@@ -61,6 +61,10 @@ class Sequence:
         return len(self.token_ids) - self.num_prompt
 
     @property
+    def wants_trees(self) -> bool:
+        return self.request.params.num_speculative_tokens != 0
+
+    @property
     def num_uncomputed(self) -> int:
         """Rows it takes to get the next token: at least 1, for the last token is fed to draw the next."""
         return len(self.token_ids) - self.num_computed

@@ -95,9 +95,7 @@ class Speculator:
 
     def missed(self, sequences: Iterable[Sequence]) -> tuple[int, ...]:
         """Of each, committed tokens that drafters have not been sent; 0 where no trees are wanted."""
-        return tuple(
-            0 if seq.request.params.num_speculative_tokens == 0 else _missing(seq) for seq in sequences
-        )
+        return tuple(_missing(seq) if seq.wants_trees else 0 for seq in sequences)
 
     def is_drafting(self, seq: Sequence) -> bool:
         """Its trees are under way."""
@@ -116,8 +114,10 @@ class Speculator:
         """
         wanted = [_asked(seq, min(room, plan.nodes)) for seq, room in sequences]
         wanted = [asked for asked in wanted if asked.nodes > 0]
+        if plan.urgent:
+            wanted = [asked for asked in wanted if asked.seq.request.priority == 0]
         if plan.sequences < len(wanted) or sum(asked.missing for asked in wanted) > MAX_FED:
-            wanted = _first(wanted, plan.sequences)
+            wanted = _least_missing(wanted, plan.sequences)
         if not wanted:
             return
         asked_for = plan._replace(sequences=len(wanted))
@@ -203,8 +203,8 @@ def _together(plans: list[DraftPlan]) -> DraftPlan:
     """Of rounds that are verified in one step."""
     if not plans:
         return NO_DRAFTS
-    nodes, sequences, prices = zip(*plans, strict=True)
-    return DraftPlan(max(nodes), sum(sequences), min(prices))
+    nodes, sequences, prices, urgent = zip(*plans, strict=True)
+    return DraftPlan(max(nodes), sum(sequences), min(prices), all(urgent))
 
 
 def _asked(seq: Sequence, nodes: int) -> _Asked:
@@ -216,9 +216,9 @@ def _missing(seq: Sequence) -> int:
     return len(seq.token_ids) - 1 - seq.num_drafted
 
 
-def _first(wanted: list[_Asked], most: int) -> list[_Asked]:
-    """Up to `most` of them, by priority and then by what the drafter has missed: those of which it has missed
-    MAX_FED tokens together, and one more, or who has missed that many alone would never have its turn."""
-    ordered = sorted(wanted, key=lambda asked: (asked.seq.request.priority, asked.missing))[:most]
+def _least_missing(wanted: list[_Asked], most: int) -> list[_Asked]:
+    """Up to `most` of them: those of which the drafter has missed MAX_FED tokens together, and one more, or
+    who has missed that many alone would never have its turn."""
+    ordered = sorted(wanted, key=lambda asked: asked.missing)[:most]
     fed = accumulate(asked.missing for asked in ordered)
     return ordered[: sum(sent <= MAX_FED for sent in fed) + 1]

@@ -29,19 +29,20 @@ class Aim(NamedTuple):
         return np.array([self.weights[priority] for priority in load.priorities])
 
     def groups(self, load: StepLoad) -> list[Group]:
-        """Whom to draft for, if for any: all, or those of priority 0 only."""
+        """Whom to draft for, if for any: those of priority 0 only, or all, who come last."""
         if self.alike(load):
             # Then weights change nothing, and need not be known.
-            return [Group(load.sequences, 1.0)]
-        everyone = Group(load.sequences, float(self.of_each(load).mean()))
-        return [Group(load.priorities.count(0), self.weights[0]), everyone]
+            return [Group(load.sequences, 1.0, urgent=False)]
+        everyone = Group(load.sequences, float(self.of_each(load).mean()), urgent=False)
+        return [Group(load.urgent, self.weights[0], urgent=True), everyone] if load.urgent else [everyone]
 
 
 class Group(NamedTuple):
-    """So many sequences, the most important first, whose tokens weigh so much in the mean."""
+    """So many sequences whose tokens weigh so much in the mean. urgent: they are those of priority 0."""
 
     sequences: int
     weight: float
+    urgent: bool
 
 
 EVERYBODY = Aim((1.0, 1.0), floor=0.0)

@@ -25,8 +25,8 @@ LASTED = 32  # steps
 # Rows past the last node that the price looks at: where all are worth verifying, what would one more cost?
 BEYOND = 8
 # Steps that one forecast is for, and of which one is learned from: they are much alike, and plain ones short.
-FORECAST_FOR = {"plain": 16, "drafted": 2}
-LEARNED_FROM = {"plain": 8, "drafted": 2}
+PLAIN_FORECAST, PLAIN_LEARNED = 16, 8
+DRAFTED_FORECAST = DRAFTED_LEARNED = 2
 # A probe drafts for a few: what it costs is lost where drafting does not pay.
 PROBED = 2
 # Of the price that the last step found, what the drafter is told: the next step's may be lower.
@@ -38,13 +38,14 @@ USUALLY_FED = 8
 class DraftPlan(NamedTuple):
     """What to ask of the drafter before the next step.
 
-    nodes: the most draft tokens of a sequence. sequences: how many of them to draft for, the most important
-    first; 0: the drafter is not asked. price: the least path value that can be worth a row.
+    nodes: the most draft tokens of a sequence. sequences: how many of them to draft for; 0: the drafter is
+    not asked. price: the least path value that can be worth a row. urgent: they are those of priority 0.
     """
 
     nodes: int
     sequences: int
     price: float
+    urgent: bool = False
 
 
 NO_DRAFTS = DraftPlan(0, 0, 0.0)
@@ -193,9 +194,9 @@ class AutoController:
         self._drafting = True
         self._stretches = Stretches()
         self._plan = NO_DRAFTS
-        self._forecasts: dict[tuple[int, int, bool], Forecast] = {}
+        self._forecasts: dict[tuple[int, int, int, bool], Forecast] = {}
         self._forecast_age = 0
-        self._steps = 0
+        self._alike_steps = 0
         self._random = np.random.default_rng(seed)
 
     def aim_at(self, aim: Aim) -> Self:
@@ -221,7 +222,7 @@ class AutoController:
         order = np.argsort(-worth, kind="stable")
         seconds = self._cost.step_s(load, load.sequences + np.arange(len(every) + 1 + BEYOND))
         rate = self._achieved.share * self._forecast(load).best
-        allowed = self._fast_enough(every[order], seconds[: len(every) + 1], load, plan)
+        allowed = None if self._aim.alike(load) else self._fast_enough(every[order], load, plan)
         best = best_prefix(worth[order], seconds[: len(every) + 1], rate, allowed)
         self.price = rate * slope_after(seconds, best)
         chosen = np.bincount(owners[order[:best]], minlength=len(trees))
@@ -230,36 +231,37 @@ class AutoController:
         whole = self._random.random(len(trees)) < self._explore
         return self._with_exploration(choice, whole, values, seconds) if whole.any() else choice
 
-    def _fast_enough(
-        self, values: NDArray[np.float64], seconds: Seconds, load: StepLoad, plan: DraftPlan
-    ) -> NDArray[np.bool_] | None:
-        """bool [n + 1]: prefixes that leave all together fast enough, or the fastest; None: all do."""
-        if self._aim.alike(load):
-            return None
+    def _fast_enough(self, values: NDArray[np.float64], load: StepLoad, plan: DraftPlan) -> NDArray[np.bool_]:
+        """bool [n + 1]: prefixes that leave all together fast enough, or the fastest. As everywhere, of steps
+        without prompts: beside a chunk every node would look cheap."""
         tokens = load.sequences + np.concatenate(([0.0], np.cumsum(values)))
-        rates = tokens / (seconds + self._cost.draft_s(plan.sequences))
+        decoding = load._replace(prefill_tokens=0)
+        seconds = self._cost.step_s(decoding, load.sequences + np.arange(len(tokens)))
+        rates = tokens / (seconds + (0.0 if load.overlapped else self._cost.draft_s(plan.sequences)))
         least = min(self._aim.floor * self._forecast(load).fastest, float(rates.max()))
         return np.asarray(rates >= least)
 
     def observe(self, outcome: StepOutcome) -> None:
-        self._steps += 1
         alike = self._alike(outcome)
-        if self._steps % alike:
-            return
+        if alike > 1:
+            self._alike_steps += 1
+            if self._alike_steps % alike:
+                return
         self._cost.observe(outcome.load, outcome.verified, outcome.forward_s, outcome.beside_s)
         if outcome.drafted:
             self._observe_drafting(outcome)
         if not outcome.load.prefill_tokens:
-            promised = self._forecast(outcome.load).rate * outcome.elapsed_s
+            forecast = self._forecast(outcome.load)
+            promised = outcome.elapsed_s * (forecast.drafted_rate if self._drafting else forecast.plain_rate)
             self._achieved.observe(outcome.committed, promised, alike)
 
     def _alike(self, outcome: StepOutcome) -> int:
-        """Steps of which one is learned from. Probes, halves and catching up after a pause are rare."""
+        """Steps of which one is learned from: of what is rare or never twice the same, each."""
         if outcome.load.prefill_tokens or outcome.caught_up or outcome.hidden:
             return 1
         if not outcome.drafted:
-            return LEARNED_FROM["plain"]
-        return LEARNED_FROM["drafted"] if self._drafting else 1
+            return PLAIN_LEARNED
+        return DRAFTED_LEARNED if self._drafting else 1
 
     def _observe_drafting(self, outcome: StepOutcome) -> None:
         if outcome.caught_up:
@@ -277,9 +279,10 @@ class AutoController:
         return self._alternation.decide(self._forecast(load).best, self._forecast(half).drafted)
 
     def prefill_first(self, load: StepLoad) -> bool:
-        forecast = self._forecast(load)
-        rows = load.sequences + forecast.sequences * forecast.nodes
-        drafting = self._cost.draft_s(forecast.sequences)
+        if not self._aim.alike(load):
+            return False  # who is drafted for would wait while the others go on
+        rows = load.sequences * (1 + self._forecast(load).nodes)
+        drafting = self._cost.draft_s(load.sequences)
         alone = self._step_s(StepLoad(0, load.prefill_tokens, 0, overlapped=True), 0)
         apart = max(alone, drafting) + self._step_s(load._replace(prefill_tokens=0), rows)
         return apart < drafting + self._step_s(load, rows)
@@ -306,7 +309,8 @@ class AutoController:
                 self._probing.restart()
             self._probing.postpone()
             self._half_probed = False
-            return DraftPlan(self._asked(forecast.nodes), forecast.sequences, HINTED * self.price)
+            sequences, _, urgent = forecast.group
+            return DraftPlan(self._asked(forecast.nodes), sequences, HINTED * self.price, urgent)
         self._stretches.ended()
         return self._probe(load, forecast)
 
@@ -325,8 +329,8 @@ class AutoController:
         wanted = KEEPS_DRAFTING if self._drafting else RESUMES_DRAFTING
         if forecast.drafted <= wanted * forecast.plain:
             return False
-        missed = load.missed_by(forecast.sequences)
-        if not missed_much(missed, forecast.sequences):
+        missed = load.missed_tokens(urgent=forecast.group.urgent)
+        if not missed_much(missed, forecast.group.sequences):
             return True
         stretch_s = self._stretches.expected * forecast.drafted_s
         told_s = self._cost.catch_up_s(missed)
@@ -342,17 +346,17 @@ class AutoController:
         overlapped = load.overlapped and load.sequences > 0
         if self._forecast_age >= self._forecast_for:
             self._forecasts, self._forecast_age = {}, 0
-        key = sequences, load.priorities.count(0), overlapped
+        key = sequences, load.priorities.count(0), load.urgent, overlapped
         if key not in self._forecasts:
-            of = StepLoad(sequences, 0, load.kv_tokens, overlapped, load.priorities)
+            of = load._replace(sequences=sequences, prefill_tokens=0, overlapped=overlapped)
             self._forecasts[key] = self._values.forecast(of, self._cost, self._aim)
         return self._forecasts[key]
 
     @property
     def _forecast_for(self) -> int:
         if not self._plan.sequences:
-            return FORECAST_FOR["plain"]
-        return FORECAST_FOR["drafted"] if self._drafting else 1
+            return PLAIN_FORECAST
+        return DRAFTED_FORECAST if self._drafting else 1
 
     def _with_exploration(
         self,

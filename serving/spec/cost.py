@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from statistics import median
 from typing import Any, NamedTuple, Self
 
@@ -24,8 +25,8 @@ class StepLoad(NamedTuple):
 
     sequences: that decode. prefill_tokens: prompt rows beside them. kv_tokens: sum of the decoding sequences'
     contexts. overlapped: others' trees are drafted while its forward runs, which may have to share cores.
-    priorities[i]: of the i-th of the sequences; none: all are alike. missed[i]: tokens of its context that
-    drafters have not been sent.
+    priorities[i]: of the i-th of the sequences; none: all are alike. urgent: those of priority 0 that want
+    trees. missed[i]: tokens of a context that drafters have not been sent.
     """
 
     sequences: int
@@ -33,17 +34,18 @@ class StepLoad(NamedTuple):
     kv_tokens: int = 0
     overlapped: bool = False
     priorities: tuple[int, ...] = ()
+    urgent: int = 0
     missed: tuple[int, ...] = ()
 
-    def missed_by(self, sequences: int) -> int:
-        """Tokens that drafters have not been sent of so many sequences, the most important first."""
-        if sequences >= len(self.missed):
+    def missed_tokens(self, *, urgent: bool) -> int:
+        """That drafters have not been sent, of all sequences or of those of priority 0."""
+        if not urgent:
             return sum(self.missed)
-        ordered = sorted(zip(self.priorities, self.missed, strict=True))
-        return sum(missed for _, missed in ordered[:sequences])
+        of_each = zip(self.priorities, self.missed, strict=True)
+        return sum(missed for priority, missed in of_each if priority == 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ForwardProfile:
     """Seconds of forwards at a few sizes, measured before the first request.
 
@@ -71,22 +73,21 @@ class ForwardProfile:
         return asdict(self)
 
     def seconds(self, load: StepLoad, verified: ArrayLike) -> Seconds:
-        """Of forwards that verify so many rows (roots and draft tokens) under this load."""
-        rows = np.asarray(verified, np.float64)
-        forward = self.network_s(rows + load.prefill_tokens) + self.logits_s(rows)
-        return forward + self.context_s(load, rows)
-
-    def network_s(self, rows: Seconds) -> Seconds:
-        """Of forwards of so many rows that want no logits and have no context."""
-        return _line(rows, self.rows, self.prefill_s)
-
-    def logits_s(self, rows: Seconds) -> Seconds:
-        return np.maximum(_line(rows, self.rows, np.subtract(self.decode_s, self.prefill_s)), 0.0)
-
-    def context_s(self, load: StepLoad, verified: NDArray[Any]) -> Seconds:
-        """Reading the context, of so many rows of all sequences together."""
+        """Of forwards that verify so many rows (roots and draft tokens) under this load; whole numbers, the
+        largest last."""
+        rows = np.asarray(verified)
+        forward = self._network_s(rows + load.prefill_tokens) + self._logits_s(rows)
         per_row = self.kv_row_s / max(load.sequences, 1)
-        return np.asarray(load.kv_tokens * (self.kv_token_s + per_row * verified))
+        return np.asarray(forward + load.kv_tokens * (self.kv_token_s + per_row * rows))
+
+    @cached_property
+    def _network_s(self) -> _Table:
+        return _Table(lambda rows: _line(rows, self.rows, self.prefill_s))
+
+    @cached_property
+    def _logits_s(self) -> _Table:
+        difference = np.subtract(self.decode_s, self.prefill_s)
+        return _Table(lambda rows: np.maximum(_line(rows, self.rows, difference), 0.0))
 
 
 class StepCost:
@@ -98,7 +99,6 @@ class StepCost:
 
     def __init__(self, profile: ForwardProfile) -> None:
         self._profile = profile
-        self._network_s, self._logits_s = _Table(profile.network_s), _Table(profile.logits_s)
         # Steps with prompt chunks are corrected apart, for a chunk's rows cost something else, and so are
         # those beside which trees are drafted, for they may share cores. What was never tried takes as long
         # as alone.
@@ -114,7 +114,7 @@ class StepCost:
         verified: whole numbers, ascending.
         """
         rows = np.asarray(verified)
-        forward = self._forward_s(load, rows) * self._correction(load)(rows + load.prefill_tokens)
+        forward = self._profile.seconds(load, rows) * self._correction(load)(rows + load.prefill_tokens)
         return np.maximum.accumulate(forward) + float(self._beside(load.sequences))
 
     def draft_s(self, sequences: int) -> float:
@@ -135,7 +135,7 @@ class StepCost:
 
     def observe(self, load: StepLoad, verified: int, forward_s: float, beside_s: float) -> None:
         """A step was run. beside_s: all of it but its forward and drafting."""
-        predicted = float(self._forward_s(load, np.array([verified]))[0])
+        predicted = float(self._profile.seconds(load, verified))
         self._corrections.setdefault(_kind(load), _Correction())
         self._correction(load).observe(verified + load.prefill_tokens, forward_s / predicted)
         if load.sequences and not load.prefill_tokens:
@@ -154,11 +154,6 @@ class StepCost:
         """A step gave so long to trees of so many sequences, of whose tokens the drafter had missed many."""
         self._catching_up.observe(tokens, max(seconds - self.draft_s(sequences), 0.0) / tokens)
 
-    def _forward_s(self, load: StepLoad, verified: NDArray[Any]) -> Seconds:
-        """What the profile says, without corrections."""
-        forward = self._network_s(verified + load.prefill_tokens) + self._logits_s(verified)
-        return forward + self._profile.context_s(load, verified)
-
     def _correction(self, load: StepLoad) -> _Correction:
         return self._corrections.get(_kind(load)) or self._corrections[load.prefill_tokens > 0, False]
 
@@ -170,10 +165,11 @@ class _Table:
         self._function = function
         self._values = np.zeros(0)
 
-    def __call__(self, ascending: NDArray[Any]) -> Seconds:
-        if ascending[-1] >= len(self._values):
-            self._values = self._function(np.arange(max(2.0 * ascending[-1], 512.0)))
-        return np.asarray(self._values[ascending])
+    def __call__(self, rows: NDArray[Any]) -> Seconds:
+        """rows: the largest last."""
+        if (most := rows.flat[-1]) >= len(self._values):
+            self._values = self._function(np.arange(max(2.0 * most, 512.0)))
+        return np.asarray(self._values[rows])
 
 
 class _Correction:

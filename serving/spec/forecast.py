@@ -20,16 +20,16 @@ PROBE_WEIGHT = 1 / 3
 class Forecast(NamedTuple):
     """What plain decoding and the best drafting would come to.
 
-    plain, drafted: worth per second, which is tokens per second where all weigh the same; drafted is 0 where
-    all together would get too slow. free: of drafting, the most there could be if trees took no time.
-    sequences, nodes: how many are drafted for, and how many draft tokens of each are verified, in steps of
-    drafted_s seconds. plain_rate, drafted_rate: tokens per second; fastest: the most there could be.
+    plain, drafted: worth per second, which is tokens per second where all weigh the same; free: of drafting,
+    the most there could be if trees took no time. 0 where all together would get too slow. group: who is
+    drafted for; nodes: how many draft tokens of each are verified, in steps of drafted_s seconds.
+    plain_rate, drafted_rate: tokens per second; fastest: the most there could be.
     """
 
     plain: float
     drafted: float
     free: float
-    sequences: int
+    group: Group
     nodes: int
     drafted_s: float
     plain_rate: float
@@ -40,25 +40,23 @@ class Forecast(NamedTuple):
     def best(self) -> float:
         return max(self.plain, self.drafted)
 
-    @property
-    def rate(self) -> float:
-        """Tokens per second of the best."""
-        return self.drafted_rate if self.drafted > self.plain else self.plain_rate
-
 
 class _Drafting(NamedTuple):
-    """For so many sequences; the rest by the number of nodes of each, from one on.
+    """For a group; the rest by the number of nodes of each, from one on.
 
-    plain_s: of a step without trees. worth: of a step; rate: tokens per second; verify_s: of the step without
-    drafting, step_s: with it.
+    tokens, worth: of a step; verify_s: it takes without drafting, step_s: with it. plain_s: without trees.
     """
 
-    sequences: int
-    plain_s: float
+    group: Group
+    tokens: Seconds
     worth: Seconds
-    rate: Seconds
     verify_s: Seconds
     step_s: Seconds
+    plain_s: float
+
+    def per_s(self, seconds: Seconds, least: float) -> Seconds:
+        """Worth per second in steps that take so long; 0 where that leaves less than so many tokens."""
+        return np.where(self.tokens >= least * seconds, self.worth / seconds, 0.0)
 
 
 class ExpectedValues:
@@ -87,20 +85,20 @@ class ExpectedValues:
         ways = [self._drafting(load, cost, group, plain_worth) for group in groups]
         plain_s = ways[0].plain_s
         plain_rate = load.sequences / plain_s
-        fastest = max(plain_rate, *(float(way.rate.max()) for way in ways))
-        worths = [_worth_per_s(way, aim.floor * fastest) for way in ways]
+        fastest = max(plain_rate, *(float((way.tokens / way.step_s).max()) for way in ways))
+        worths = [way.per_s(way.step_s, aim.floor * fastest) for way in ways]
         way, worth = max(zip(ways, worths, strict=True), key=lambda each: float(each[1].max()))
         best = int(np.argmax(worth))
         return Forecast(
-            plain_worth / plain_s,
-            float(worth[best]),
-            max(float((each.worth / each.verify_s).max()) for each in ways),
-            way.sequences,
-            best + 1,
-            float(way.step_s[best]),
-            plain_rate,
-            float(way.rate[best]),
-            fastest,
+            plain=plain_worth / plain_s,
+            drafted=float(worth[best]),
+            free=max(float(each.per_s(each.verify_s, aim.floor * fastest).max()) for each in ways),
+            group=way.group,
+            nodes=best + 1,
+            drafted_s=float(way.step_s[best]),
+            plain_rate=plain_rate,
+            drafted_rate=float(way.tokens[best] / way.step_s[best]),
+            fastest=fastest,
         )
 
     def _drafting(self, load: StepLoad, cost: StepCost, group: Group, plain_worth: float) -> _Drafting:
@@ -109,13 +107,8 @@ class ExpectedValues:
         verify_s = seconds[1:]
         waited_s = cost.waiting_s(drafted, verify_s) if load.overlapped else cost.draft_s(drafted)
         more = drafted * np.cumsum(self._means)
-        step_s = verify_s + waited_s
-        worth, rate = plain_worth + group.weight * more, (n + more) / step_s
-        return _Drafting(drafted, float(seconds[0]), worth, rate, verify_s, step_s)
-
-
-def _worth_per_s(way: _Drafting, least_rate: float) -> Seconds:
-    return np.where(way.rate >= least_rate, way.worth / way.step_s, 0.0)
+        worth = plain_worth + group.weight * more
+        return _Drafting(group, n + more, worth, verify_s, verify_s + waited_s, float(seconds[0]))
 
 
 class AchievedShare:

@@ -27,6 +27,7 @@ from serving.drafting.prompt_lookup import PromptLookupDrafter
 from serving.engine import speculator
 from serving.engine.build import build_engine
 from serving.engine.engine import NON_FINITE, Engine
+from serving.spec.controller import DraftPlan, ScheduledController
 from serving.spec.tree import ROOT, DraftTree
 from serving.types import FinishReason, GenerationRequest, SpeculationStats
 
@@ -198,14 +199,19 @@ def test_who_has_missed_much_has_a_turn_while_others_are_drafted_for(
     assert {seq for seq, _ in recorder.asked} == {0, 1, 2, 3, 4}
 
 
-def test_drafters_are_told_of_the_urgent_first(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the others they have missed less."""
-    monkeypatch.setattr(speculator, "MAX_FED", 2)
+def test_the_urgent_are_drafted_for_where_the_plan_is_for_them(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the others the drafter has missed less."""
+    urgent = DraftPlan(2, 0, 0.0, urgent=True)
+    monkeypatch.setattr(
+        ScheduledController, "plan", lambda self, load: urgent._replace(sequences=load.urgent)
+    )
     requests = [replace(request(f"r{i}", prompt, 20), priority=int(i < 3)) for i, prompt in enumerate(OTHERS)]
+    requests.append(request("r5", PROMPT, 20, num_speculative_tokens=0))
     recorder = Recorder(Oracle(texts(llama, requests)))
     run(build(llama, recorder, m=2), requests)
-    told = list(dict.fromkeys(seq for seq, _ in recorder.asked))
-    assert set(told[:2]) == {3, 4}
+    assert {seq for seq, _ in recorder.asked} == {3, 4}
 
 
 def test_sums_over_requests_are_the_engines(llama: Path) -> None:

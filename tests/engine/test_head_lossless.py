@@ -143,6 +143,7 @@ def test_no_token_changes_while_m_does(
     assert not any(used["off"])
     assert any(used["fixed"])
     assert any(used["schedule"])
+    assert "latency" in used
 
 
 def test_plain_mode_never_talks_to_a_drafter(target: Path, drafts: dict[str, dict[str, Any]]) -> None:

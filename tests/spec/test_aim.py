@@ -62,10 +62,54 @@ def test_few_sequences_are_all_drafted_for() -> None:
     assert all(plan.sequences == 4 for plan in plans[20:])
 
 
+def test_all_of_priority_1_are_served_as_all_of_priority_0() -> None:
+    plans = []
+    for priority in (0, 1):
+        controller = AutoController(StepCost(ROOFLINE), MAX_NODES, seed=1).aim_at(Aim((1.0, 0.0), 0.8))
+        load = StepLoad(4, kv_tokens=100, priorities=(priority,) * 4, urgent=4 * (1 - priority))
+        plan = controller.plan(load)
+        plans.append((plan, controller.choose([chain(0.6, 8, i) for i in range(4)], load, plan)))
+    assert plans[0] == plans[1]
+    assert plans[0][0].sequences == 4
+
+
 def test_what_drafters_missed_of_others_is_not_in_the_way() -> None:
     load = StepLoad(4, priorities=(1, 0, 1, 0), missed=(900, 3, 800, 2))
-    assert load.missed_by(2) == 5
-    assert load.missed_by(4) == 1705
+    assert load.missed_tokens(urgent=True) == 5
+    assert load.missed_tokens(urgent=False) == 1705
+
+
+def test_nobody_is_drafted_for_in_the_place_of_an_urgent_one_that_wants_no_trees() -> None:
+    aim, load = Aim((1.0, 0.1), 0.7), StepLoad(8, priorities=(0,) * 2 + (1,) * 6)
+    assert [group.sequences for group in aim.groups(load)] == [8]
+    groups = aim.groups(load._replace(urgent=1))
+    assert [(group.sequences, group.urgent) for group in groups] == [(1, True), (8, False)]
+
+
+def test_a_prompt_chunk_does_not_raise_m_for_others() -> None:
+    """Beside one no step is as fast as those that only decode, which the floor is of."""
+    drafted = [chain(0.5, 8, seq_id) for seq_id in range(8)]
+    load = StepLoad(8, priorities=(0,) * 2 + (1,) * 6, urgent=2, missed=(0,) * 8)
+    sizes = []
+    for prefill in (0, 64, 480):
+        controller = AutoController(StepCost(ROOFLINE), MAX_NODES, explore=0.0).aim_at(Aim((1.0, 0.1), 0.8))
+        plan = controller.plan(load)
+        beside = load._replace(prefill_tokens=prefill)
+        sizes.append(sum(controller.choose(drafted, beside, plan).sizes[2:]))
+    assert sizes[0] >= sizes[1] >= sizes[2]
+
+
+def test_the_urgent_never_wait_while_others_go_on() -> None:
+    """Neither in halves nor for prompts: a round that rests would be theirs."""
+    world = aiming(floor=0.5)
+    world.draft_s = 0.012
+    for _ in range(40):
+        world.step(4)
+    mixed = StepLoad(4, kv_tokens=400, priorities=(0, 1, 1, 1), urgent=1)
+    alike = mixed._replace(priorities=(0,) * 4, urgent=4)
+    assert world.controller.prefill_first(alike._replace(prefill_tokens=64))
+    assert not world.controller.prefill_first(mixed._replace(prefill_tokens=64))
+    assert not world.controller.halves(mixed)
 
 
 @given(

@@ -166,7 +166,7 @@ def test_drafting_is_not_begun_for_stretches_too_short_to_pay_for_what_the_draft
         world = World(told_s=told_s)
         plans = []
         for _ in range(30):
-            world.missed = 250  # others' answers
+            world.missed = [250] + [0] * 7  # others' answers
             plans += [world.step(8)[0] for _ in range(4)]
             world.run(64, 12)
         return sum(plan.sequences == 8 for plan in plans[60:])
