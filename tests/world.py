@@ -25,7 +25,8 @@ class World:
     confidence: float = 0.7
     draft_s: float = 0.002
     told_s: float = 0.0  # for each token that the drafter has missed
-    missed: list[int] = field(default_factory=list)  # of each sequence
+    lengths: list[int] = field(default_factory=list)  # of each sequence's context
+    missed: list[int] = field(default_factory=list)
     drafter_lives: bool = True
     machine: ForwardProfile = ROOFLINE
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
@@ -36,8 +37,9 @@ class World:
     def step(self, sequences: int, prefill: int = 0, urgent: int = 0) -> tuple[DraftPlan, Choice]:
         """urgent: the first so many are of priority 0 and the others of 1; 0: all are alike."""
         priorities = (0,) * urgent + (1,) * (sequences - urgent) if urgent else ()
-        load = StepLoad(sequences, prefill, 100 * sequences, priorities=priorities, urgent=urgent)
+        self.lengths = (self.lengths + [100] * sequences)[:sequences]
         self.missed = (self.missed + [0] * sequences)[:sequences]
+        load = StepLoad(sequences, prefill, sum(self.lengths), priorities=priorities, urgent=urgent)
         plan = self.controller.plan(load._replace(missed=tuple(self.missed)))
         drafted = plan.sequences if plan.nodes and self.drafter_lives else 0
         depth = min(plan.nodes, 8)
@@ -51,6 +53,7 @@ class World:
         draft_s = self.draft_s * (1 + drafted / 16) + self.told_s * fed if plan.sequences else 0.0
         told = [0] * plan.sequences + self.missed[plan.sequences :]
         self.missed = [left + 1 + more for left, more in zip(told, accepted, strict=True)]
+        self.lengths = [length + 1 + more for length, more in zip(self.lengths, accepted, strict=True)]
         elapsed = forward_s + draft_s
         self.seconds += elapsed
         self.tokens += committed

@@ -46,16 +46,19 @@ def _change_of_load(driver: Driver, works: Sequence[Work]) -> dict[str, list[flo
 
 
 def _change_of_traffic(driver: Driver, works: Sequence[Work]) -> dict[str, list[float]]:
-    """A greedy answer to a question, then noise: tokens drawn at temperature 2 of the same model."""
+    """A greedy answer to a question, then random words: at this temperature the model hardly matters."""
     phases = {}
-    for phase, temperature in (("easy text", 0.0), ("noise", 2.0), ("easy text again", 0.0)):
+    for phase, temperature in (("easy text", 0.0), ("random words", 4.0), ("easy text again", 0.0)):
         _add(driver, phase, Work(works[0].prompt, replace(works[0].params, temperature=temperature)))
         phases[phase] = _steps(driver)
         _end(driver, [phase])
     return phases
 
 
-CHANGES = {f"1, {CROWD}, 1 sequences": _change_of_load, "easy text, noise, easy text": _change_of_traffic}
+CHANGES = {
+    f"1, {CROWD}, 1 sequences": _change_of_load,
+    "easy text, random words, easy text": _change_of_traffic,
+}
 
 
 def _add(driver: Driver, name: str, work: Work) -> None:

@@ -32,7 +32,7 @@ class Alternation:
         wanted = ENDS if self._on else BEGINS
         now = halves > wanted * whole
         if not now and self._tried and not self._on and halves > WORTH_A_TRIAL * whole:
-            now = self._probing.due(promising=False)
+            now = self._probing.due()
         if now and not self._on:
             self._trial, self._tried = TRIAL, True
         elif now:

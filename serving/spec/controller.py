@@ -319,7 +319,8 @@ class AutoController:
         take. Otherwise drafting that was slow once would be thought so for ever. Where trees would not pay if
         they took no time, that need not be known."""
         promising = forecast.drafted > PROMISING * forecast.plain
-        if not self._half_probed and not self._probing.due(promising=promising):
+        new = load.sequences <= PROBED and load.untold
+        if not self._half_probed and not self._probing.due(promising=promising, new=new):
             return NO_DRAFTS
         self._half_probed = not self._half_probed and forecast.free > forecast.plain
         return DraftPlan(self._max_nodes, min(PROBED, load.sequences), 0.0)

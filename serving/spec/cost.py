@@ -37,6 +37,11 @@ class StepLoad(NamedTuple):
     urgent: int = 0
     missed: tuple[int, ...] = ()
 
+    @property
+    def untold(self) -> bool:
+        """No drafter has been sent anything of these sequences."""
+        return sum(self.missed) >= self.kv_tokens > 0
+
     def missed_tokens(self, *, urgent: bool) -> int:
         """That drafters have not been sent, of all sequences or of those of priority 0."""
         if not urgent:

@@ -151,10 +151,14 @@ class Probing:
         """There are trees to learn from anyway: the pause begins anew."""
         self._left = self._pause
 
-    def due(self, *, promising: bool) -> bool:
-        """Called once in every other step. promising: the last probe was, so the next may come soon."""
+    def due(self, *, promising: bool = False, new: bool = False) -> bool:
+        """Called once in every other step. promising: the last probe was, so the next may come soon. new: it
+        says nothing of what there is to do now, and neither will this one of what comes then."""
         self._left -= 1
         waited = self._pause - self._left
+        if new and waited >= self.FIRST:
+            self._left = self._pause
+            return True
         if self._left > 0 and not (promising and waited == self.SOON):
             return False
         self._pause = min(2 * self._pause, self._last)

@@ -148,6 +148,14 @@ def test_hard_traffic_turns_drafting_off_and_easy_traffic_turns_it_on_again() ->
     assert np.mean(world.run(4, 200)[-20:]) > 1
 
 
+def test_a_new_text_is_a_new_chance() -> None:
+    """Though drafting did not pay for many before it, and was tried ever more rarely."""
+    world = World(draft_s=0.004, confidence=0.02)
+    world.run(1, 600)
+    world.confidence, world.lengths, world.missed = 0.9, [50], [50]
+    assert np.mean(world.run(1, 40)[20:]) > 2
+
+
 def test_prompts_that_come_by_do_not_make_a_token_worth_more() -> None:
     """They take their time once per answer, whatever m is."""
     alone = World()
