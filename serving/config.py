@@ -107,8 +107,8 @@ class DraftBudget(_Section):
         None,
         description="How m, the draft tokens verified per sequence and step, is chosen. `auto`: in every "
         "step, by what they are worth and what they cost; `latency`: the same, for requests of priority 0 "
-        "above all; `fixed`: num_speculative_tokens; `schedule`: "
-        "num_speculative_tokens_per_batch_size; `off`: none. None: by which of these is set, else auto.",
+        "above all; `fixed`: num_speculative_tokens; `schedule`: num_speculative_tokens_per_batch_size; "
+        "`off`: none. None: by which of these, or of latency's settings, is set; else auto.",
     )
     num_speculative_tokens: int | None = Field(None, ge=0, le=255, description="m of mode fixed.")
     num_speculative_tokens_per_batch_size: Annotated[Schedule | None, BeforeValidator(parse_list)] = Field(
