@@ -15,7 +15,8 @@ from texts import greedy
 
 from training.target import Target
 
-pytestmark = pytest.mark.ray
+# Most of a minute: a cluster of its own comes up and goes, and three processes load torch.
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 def curve(out: Path) -> list[list[float]]:
