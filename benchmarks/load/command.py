@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +55,7 @@ def add_command(commands: Any) -> None:
 
 
 def _rates(text: str) -> tuple[float, ...]:
-    try:
-        rates = tuple(sorted({float(part) for part in text.split(",")}))
-    except ValueError:
-        rates = (0.0,)
-    if min(rates) <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of rates above 0")
-    return rates
+    return tuple(sorted(set(_numbers(text, lambda rate: rate > 0, "a list of rates above 0"))))
 
 
 def _share(text: str) -> float:
@@ -69,13 +64,18 @@ def _share(text: str) -> float:
 
 
 def _shares(text: str) -> tuple[float, ...]:
+    return _numbers(text, lambda share: 0 <= share <= 1, "from 0 to 1")
+
+
+def _numbers(text: str, fits: Callable[[float], bool], wanted: str) -> tuple[float, ...]:
+    """wanted: what they are not, where one of them is no number or does not fit."""
     try:
-        shares = tuple(float(part) for part in text.split(","))
+        numbers = tuple(map(float, text.split(",")))
     except ValueError:
-        shares = (-1.0,)
-    if not all(0 <= share <= 1 for share in shares):
-        raise argparse.ArgumentTypeError(f"{text!r} is not from 0 to 1")
-    return shares
+        numbers = ()
+    if not numbers or not all(map(fits, numbers)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}")
+    return numbers
 
 
 def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace, arguments: list[str]) -> None:
