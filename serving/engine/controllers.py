@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from serving.config import DraftBudget
 from serving.spec.aim import EVERYBODY, Aim
-from serving.spec.controller import AutoController, Controller, ScheduledController
+from serving.spec.controller import AutoController, Controller
 from serving.spec.cost import ForwardProfile, StepCost
+from serving.spec.schedule import ScheduledController
 
 
 class Controllers:

@@ -23,9 +23,10 @@ from serving.engine.verification import Verification, no_tree
 from serving.metrics import EngineMetrics, StepReport
 from serving.spec.accept import VerifyResult, cut
 from serving.spec.calibrator import Calibrator
-from serving.spec.controller import Choice, Controller, ScheduledController, StepOutcome
+from serving.spec.controller import Choice, Controller, StepOutcome
 from serving.spec.cost import StepLoad
 from serving.spec.reliability import CalibrationError
+from serving.spec.schedule import ScheduledController
 from serving.spec.tree import ROOT, DraftTree
 from serving.types import FinishReason, GenerationRequest, ModelCard, SpeculationStats, TokenDelta
 

@@ -130,42 +130,6 @@ class Controller(Protocol):
         ...
 
 
-class ScheduledController:
-    """m by the number of sequences that decode, the same for each; a fixed m is a schedule of one line."""
-
-    def __init__(self, schedule: Sequence[tuple[int, int, int]], price: float) -> None:
-        """schedule: (first, last, m), both ends included; between two ranges the lower one holds.
-        price: the least path value that is verified."""
-        assert schedule
-        self._schedule = sorted(schedule)
-        self.price = price
-
-    @classmethod
-    def fixed(cls, nodes: int, price: float = 0.0) -> Self:
-        """The same m for every load; 0: plain decoding."""
-        return cls([(1, 1, nodes)], price)
-
-    def plan(self, load: StepLoad) -> DraftPlan:
-        nodes = self._nodes(load.sequences)
-        return DraftPlan(nodes, load.sequences, self.price) if nodes else NO_DRAFTS
-
-    def choose(self, trees: Sequence[DraftTree], load: StepLoad, plan: DraftPlan) -> Choice:
-        return Choice(tuple(len(tree) for tree in trees), (0,) * len(trees))
-
-    def halves(self, load: StepLoad) -> bool:
-        return False  # it predicts nothing
-
-    def prefill_first(self, load: StepLoad) -> bool:
-        return False
-
-    def observe(self, outcome: StepOutcome) -> None:
-        pass  # it knows what it does
-
-    def _nodes(self, sequences: int) -> int:
-        begun = [m for first, _, m in self._schedule if first <= sequences]
-        return begun[-1] if begun else self._schedule[0][2]
-
-
 class AutoController:
     """m by what a verified token is worth and what it costs at this moment.
 
@@ -218,11 +182,12 @@ class AutoController:
             self._values.observe(values, plan.sequences, plan.nodes, trusted=not self._drafting)
         every = np.concatenate(values)
         owners = np.repeat(np.arange(len(trees)), [len(tree) for tree in trees])
-        worth = every if self._aim.alike(load) else every * self._aim.of_each(load)[owners]
+        alike = self._aim.alike(load)
+        worth = every if alike else every * self._aim.of_each(load)[owners]
         order = np.argsort(-worth, kind="stable")
         seconds = self._cost.step_s(load, load.sequences + np.arange(len(every) + 1 + BEYOND))
         rate = self._achieved.share * self._forecast(load).best
-        allowed = None if self._aim.alike(load) else self._fast_enough(every[order], load, plan)
+        allowed = None if alike else self._fast_enough(every[order], load, plan)
         best = best_prefix(worth[order], seconds[: len(every) + 1], rate, allowed)
         self.price = rate * slope_after(seconds, best)
         chosen = np.bincount(owners[order[:best]], minlength=len(trees))

@@ -27,7 +27,8 @@ from serving.drafting.prompt_lookup import PromptLookupDrafter
 from serving.engine import speculator
 from serving.engine.build import build_engine
 from serving.engine.engine import NON_FINITE, Engine
-from serving.spec.controller import DraftPlan, ScheduledController
+from serving.spec.controller import DraftPlan
+from serving.spec.schedule import ScheduledController
 from serving.spec.tree import ROOT, DraftTree
 from serving.types import FinishReason, GenerationRequest, SpeculationStats
 
@@ -203,9 +204,8 @@ def test_the_urgent_are_drafted_for_where_the_plan_is_for_them(
     llama: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the others the drafter has missed less."""
-    urgent = DraftPlan(2, 0, 0.0, urgent=True)
     monkeypatch.setattr(
-        ScheduledController, "plan", lambda self, load: urgent._replace(sequences=load.urgent)
+        ScheduledController, "plan", lambda self, load: DraftPlan(2, load.urgent, 0.0, urgent=True)
     )
     requests = [replace(request(f"r{i}", prompt, 20), priority=int(i < 3)) for i, prompt in enumerate(OTHERS)]
     requests.append(request("r5", PROMPT, 20, num_speculative_tokens=0))

@@ -13,10 +13,10 @@ from serving.spec.controller import (
     AutoController,
     Controller,
     DraftPlan,
-    ScheduledController,
     StepOutcome,
 )
 from serving.spec.cost import ForwardProfile, StepCost, StepLoad
+from serving.spec.schedule import ScheduledController
 from serving.spec.tree import DraftTree
 
 REQUESTS, PROMPT, ANSWER = 32, 90, 60

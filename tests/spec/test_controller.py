@@ -14,12 +14,12 @@ from world import MAX_NODES, ROOFLINE, World
 from serving.spec.controller import (
     BEYOND,
     AutoController,
-    ScheduledController,
     StepOutcome,
     best_prefix,
     slope_after,
 )
 from serving.spec.cost import ForwardProfile, StepCost, StepLoad
+from serving.spec.schedule import ScheduledController
 from serving.spec.tree import ROOT, DraftTree
 
 
